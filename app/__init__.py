@@ -1,0 +1,1 @@
+"""The service: the pure domain, the database, the API and the pages."""

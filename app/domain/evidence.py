@@ -1,0 +1,98 @@
+"""Everything an experiment's analysis may read, as plain values. The gates live in ``gates``.
+
+A report is a pure function of this and of the analysis version.
+"""
+
+from pydantic import BaseModel, ConfigDict
+
+from app.domain.lifecycle import RunState, SessionState
+from app.domain.manifest import Manifest
+from app.domain.observation import RequestObservation
+from app.domain.vocabulary import FailureClass, Sha256
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Failure(_Frozen):
+    """Why a session or run ended early; ``message`` is one line, the log has the rest."""
+
+    failure_class: FailureClass
+    message: str
+
+
+class CounterDeltas(_Frozen):
+    """Differences of vLLM's counters over one run, between two quiesced scrapes, summed over ``engine``.
+
+    ``None`` where the runtime does not expose the metric (the baseline has no speculative counters).
+    """
+
+    prompt_tokens: int
+    generation_tokens: int
+    request_success: int
+    num_preemptions: int
+    spec_decode_num_drafts: int | None = None
+    spec_decode_num_draft_tokens: int | None = None
+    spec_decode_num_accepted_tokens: int | None = None
+    spec_decode_num_accepted_tokens_per_pos: tuple[int, ...] | None = None
+
+
+class Gauges(_Frozen):
+    """One-second samples of a run: ``at_ns`` counts from the replay's start, as in observations."""
+
+    at_ns: tuple[int, ...] = ()
+    num_requests_running: tuple[float, ...] = ()
+    num_requests_waiting: tuple[float, ...] = ()
+    kv_cache_usage_perc: tuple[float, ...] = ()
+
+
+class RunEvidence(_Frozen):
+    """One run of one arm in one block."""
+
+    block: int
+    arm: str
+    workload: str
+    load: str
+    state: RunState
+    failure: Failure | None = None
+    observations: tuple[RequestObservation, ...] = ()
+    counters: CounterDeltas | None = None
+    gauges: Gauges = Gauges()
+
+
+class SessionEvidence(_Frozen):
+    """One fresh server: how it started and with which resolved configuration."""
+
+    block: int
+    arm: str
+    position: int
+    state: SessionState
+    failure: Failure | None = None
+    startup_ns: int | None = None
+    """From exec to the answered canary."""
+    argv: tuple[str, ...] = ()
+    log_sha256: Sha256 | None = None
+    resolved_config: dict[str, str] = {}
+    """The engine's own statement of its configuration, flattened ``section.key`` → value."""
+    memory: dict[str, str] = {}
+    """Memory lines of the start-up log, name → value as printed."""
+
+
+class RequestLabels(_Frozen):
+    """What the analysis needs of a trace's request."""
+
+    request_id: str
+    load: str
+    strata: dict[str, str]
+    reference: str | None = None
+
+
+class ExperimentEvidence(_Frozen):
+    """The input of a report. ``labels`` maps workload name → its measured requests."""
+
+    manifest: Manifest
+    labels: dict[str, tuple[RequestLabels, ...]]
+    content_valid: dict[str, bool]
+    sessions: tuple[SessionEvidence, ...]
+    runs: tuple[RunEvidence, ...]

@@ -1,0 +1,104 @@
+"""The words of the product as types: ids, units and closed sets of names.
+
+Nothing here has behaviour beyond a property; every other module may import it.
+"""
+
+from enum import StrEnum
+from typing import Annotated, NewType
+
+from pydantic import StringConstraints
+
+Nanoseconds = NewType("Nanoseconds", int)
+
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+
+SHA256_PATTERN = r"^[0-9a-f]{64}$"
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+
+Sha256 = Annotated[str, StringConstraints(pattern=SHA256_PATTERN)]
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+"""A name a user chooses (arm, workload, load point): lower case, safe in URLs and paths."""
+
+BASELINE_ARM = "target-only"
+"""The reserved name of the first-class baseline arm: speculation absent."""
+
+WARMUP = "warmup"
+"""The reserved load name of a trace's warm-up segment; never measured."""
+
+
+class Method(StrEnum):
+    """vLLM's own names of the proposers, plus the absence of one."""
+
+    TARGET_ONLY = "target_only"
+    NGRAM = "ngram"
+    SUFFIX = "suffix"
+    DRAFT_MODEL = "draft_model"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    MEDUSA = "medusa"
+    MTP = "mtp"
+
+
+class RejectionSampling(StrEnum):
+    """vLLM's ``rejection_sample_method``; lossy modes are not offered yet."""
+
+    STANDARD = "standard"
+    BLOCK = "block"
+
+
+class RateKind(StrEnum):
+    """How a load point offers requests."""
+
+    OPEN_LOOP = "open_loop"
+
+
+class Regime(StrEnum):
+    """Which question a load point answers; both are required for a recommendation."""
+
+    LATENCY = "latency"
+    SERVING = "serving"
+
+
+class Outcome(StrEnum):
+    """How one offered request ended. Only ``SUCCESS`` counts as served."""
+
+    SUCCESS = "success"
+    HTTP_ERROR = "http_error"
+    STREAM_ERROR = "stream_error"
+    TRUNCATED = "truncated"
+    DEADLINE_MISS = "deadline_miss"
+    CLIENT_CANCEL = "client_cancel"
+    CONNECT_REFUSED = "connect_refused"
+    NOT_SENT = "not_sent"
+
+
+class FailureClass(StrEnum):
+    """Why a block, session or run could not be completed."""
+
+    CONFIG = "CONFIG"
+    OOM = "OOM"
+    ENGINE_DEAD = "ENGINE_DEAD"
+    HANG = "HANG"
+    INFRA = "INFRA"
+    GENERATOR_LIMITED = "GENERATOR_LIMITED"
+    CANCELED = "CANCELED"
+
+
+class VerdictWord(StrEnum):
+    """The five words we publish."""
+
+    HELPS = "HELPS"
+    HURTS = "HURTS"
+    EQUIVALENT = "EQUIVALENT"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    INVALID = "INVALID"
+
+
+class Saturation(StrEnum):
+    """Whether a run's queue grew without bound (method A10)."""
+
+    STABLE = "STABLE"
+    SUSPECT = "SUSPECT"
+    SATURATED = "SATURATED"
+    UNDECIDED = "UNDECIDED"

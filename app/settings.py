@@ -1,0 +1,36 @@
+"""Every setting, from the environment (``VERDRAFT_…``), read once by whoever starts a process.
+
+``.env.example`` lists them with their defaults; a test keeps the two the same.
+"""
+
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+
+class Settings(BaseSettings):
+    """Frozen for the life of a process."""
+
+    model_config = SettingsConfigDict(env_prefix="VERDRAFT_", frozen=True, extra="ignore")
+
+    home: Path = Field(PROJECT_ROOT / ".verdraft", description="Everything the service writes: databases, artifacts, logs.")
+    database_url: SecretStr = Field(
+        SecretStr("postgresql+psycopg://verdraft@127.0.0.1:5432/verdraft"),
+        description="SQLAlchemy URL of Postgres; set by `verdraft up` for the embedded one.",
+    )
+    redis_url: SecretStr = Field(
+        SecretStr("redis://127.0.0.1:6379/0"), description="Celery's broker; set by `verdraft up` for the embedded one."
+    )
+    host: str = Field("127.0.0.1", description="Address the web process binds.")
+    port: int = Field(8400, ge=1, le=65535, description="Port the web process binds.")
+    model_root: Path = Field(PROJECT_ROOT / "models", description="Directory whose sub-directories are the `local:` aliases.")
+    runtime_root: Path = Field(PROJECT_ROOT / ".runtimes", description="Directory whose sub-directories are engine runtimes.")
+    log_level: str = Field("INFO", description="Level of the service's own log.")
+
+    @property
+    def artifact_root(self) -> Path:
+        """Where content-addressed artifacts (logs, raw chunks) live."""
+        return self.home / "artifacts"

@@ -1,0 +1,1 @@
+"""The only code that touches a GPU, a process or an inference server."""
