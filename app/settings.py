@@ -16,19 +16,30 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="VERDRAFT_", frozen=True, extra="ignore")
 
-    home: Path = Field(PROJECT_ROOT / ".verdraft", description="Everything the service writes: databases, artifacts, logs.")
+    home: Path = Field(
+        default=PROJECT_ROOT / ".verdraft", description="Everything the service writes: databases, artifacts, logs."
+    )
     database_url: SecretStr = Field(
-        SecretStr("postgresql+psycopg://verdraft@127.0.0.1:5432/verdraft"),
+        default=SecretStr("postgresql+psycopg://verdraft@127.0.0.1:5432/verdraft"),
         description="SQLAlchemy URL of Postgres; set by `verdraft up` for the embedded one.",
     )
     redis_url: SecretStr = Field(
-        SecretStr("redis://127.0.0.1:6379/0"), description="Celery's broker; set by `verdraft up` for the embedded one."
+        default=SecretStr("redis://127.0.0.1:6379/0"),
+        description="Celery's broker; set by `verdraft up` for the embedded one.",
     )
-    host: str = Field("127.0.0.1", description="Address the web process binds.")
-    port: int = Field(8400, ge=1, le=65535, description="Port the web process binds.")
-    model_root: Path = Field(PROJECT_ROOT / "models", description="Directory whose sub-directories are the `local:` aliases.")
-    runtime_root: Path = Field(PROJECT_ROOT / ".runtimes", description="Directory whose sub-directories are engine runtimes.")
-    log_level: str = Field("INFO", description="Level of the service's own log.")
+    host: str = Field(default="127.0.0.1", description="Address the web process binds.")
+    port: int = Field(default=8400, ge=1, le=65535, description="Port the web process binds.")
+    model_root: Path = Field(
+        default=PROJECT_ROOT / "models", description="Directory whose sub-directories are the `local:` aliases."
+    )
+    runtime_root: Path = Field(
+        default=PROJECT_ROOT / ".runtimes", description="Directory whose sub-directories are engine runtimes."
+    )
+    torch_index: str = Field(
+        default="https://download.pytorch.org/whl/cpu",
+        description="Index with PyTorch's CPU builds; asked only where pip's own set-up does not know the version.",
+    )
+    log_level: str = Field(default="INFO", description="Level of the service's own log.")
 
     @property
     def artifact_root(self) -> Path:
