@@ -1,0 +1,14 @@
+"""What the queue may ask of a worker: to look into Postgres for blocks to conduct."""
+
+import asyncio
+import os
+import socket
+
+from worker.celery_app import WAKE, celery
+from worker.conductor import conduct_queue
+
+
+@celery.task(name=WAKE)
+def wake() -> None:
+    """Conduct blocks until none is queued; returns at once when there is nothing to claim."""
+    asyncio.run(conduct_queue(worker=f"{socket.gethostname()}:{os.getpid()}"))
