@@ -1,0 +1,181 @@
+"""Every table. Only repositories import this; everything else sees plain values.
+
+Evidence (observation, series, artifact) hangs on a run or session, which carries the fence of the
+attempt that wrote it; only the attempt whose fence is the block's own is shown.
+"""
+
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from sqlalchemy import Double, ForeignKey, Index, LargeBinary, UniqueConstraint, func
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.base import Base, ExactText, Json, word
+from app.domain.lifecycle import BlockState, ExperimentState, RunState, SessionState
+from app.domain.vocabulary import Outcome
+
+
+class TraceRow(Base):
+    """A frozen workload; ``body`` is its canonical JSON Lines under zstd."""
+
+    __tablename__ = "trace"
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    header: Mapped[Json]
+    requests: Mapped[int]
+    body: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ExperimentRow(Base):
+    """One immutable manifest and the state of its execution; ``version`` grows with every visible change."""
+
+    __tablename__ = "experiment"
+    __table_args__ = (Index(None, "created_at", "digest"),)
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    state: Mapped[ExperimentState] = mapped_column(word(ExperimentState, "state"))
+    manifest: Mapped[Json]
+    version: Mapped[int] = mapped_column(default=1)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    finished_at: Mapped[datetime | None]
+
+
+class BlockRow(Base):
+    """The unit of lease. ``fence`` grows with each claim; a write that carries an older one changes nothing."""
+
+    __tablename__ = "block"
+    __table_args__ = (
+        UniqueConstraint("experiment_id", "index"),
+        Index(None, "state", "created_at", "experiment_id", "index"),
+    )
+
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    experiment_id: Mapped[str] = mapped_column(ForeignKey(ExperimentRow.digest, ondelete="CASCADE"))
+    index: Mapped[int]
+    state: Mapped[BlockState] = mapped_column(word(BlockState, "state"))
+    attempt: Mapped[int] = mapped_column(default=0)
+    fence: Mapped[int] = mapped_column(default=0)
+    lease_owner: Mapped[str | None]
+    lease_expires_at: Mapped[datetime | None]
+    cancel_requested: Mapped[bool] = mapped_column(default=False)
+    failure: Mapped[Json | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class SessionRow(Base):
+    """One fresh server of one arm in one attempt of a block."""
+
+    __tablename__ = "session"
+    __table_args__ = (UniqueConstraint("block_id", "fence", "position"),)
+
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    block_id: Mapped[UUID] = mapped_column(ForeignKey(BlockRow.id, ondelete="CASCADE"))
+    fence: Mapped[int]
+    attempt: Mapped[int]
+    arm: Mapped[str]
+    position: Mapped[int]
+    state: Mapped[SessionState] = mapped_column(word(SessionState, "state"))
+    failure: Mapped[Json | None]
+    startup_ns: Mapped[int | None]
+    argv: Mapped[list[str]] = mapped_column(default=list)
+    log_sha256: Mapped[str | None]
+    resolved_config: Mapped[Json] = mapped_column(default=dict)
+    memory: Mapped[Json] = mapped_column(default=dict)
+    started_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    finished_at: Mapped[datetime | None]
+
+
+class RunRow(Base):
+    """One replay of one workload at one load point in a session."""
+
+    __tablename__ = "run"
+    __table_args__ = (UniqueConstraint("session_id", "workload", "load"),)
+
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    session_id: Mapped[UUID] = mapped_column(ForeignKey(SessionRow.id, ondelete="CASCADE"))
+    fence: Mapped[int]
+    workload: Mapped[str]
+    load: Mapped[str]
+    state: Mapped[RunState] = mapped_column(word(RunState, "state"))
+    failure: Mapped[Json | None]
+    counters: Mapped[Json | None]
+    summary: Mapped[Json | None]
+    started_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    finished_at: Mapped[datetime | None]
+
+
+class ObservationRow(Base):
+    """One offered request. The key leads with the experiment, so the table can be partitioned by it."""
+
+    __tablename__ = "observation"
+
+    experiment: Mapped[str] = mapped_column(primary_key=True)
+    run_id: Mapped[UUID] = mapped_column(ForeignKey(RunRow.id, ondelete="CASCADE"), primary_key=True, index=True)
+    request_id: Mapped[str] = mapped_column(primary_key=True)
+    outcome: Mapped[Outcome] = mapped_column(word(Outcome, "outcome"))
+    due_ns: Mapped[int]
+    sent_ns: Mapped[int | None]
+    first_byte_ns: Mapped[int | None]
+    end_ns: Mapped[int | None]
+    chunk_ns: Mapped[list[int]]
+    chunk_tokens: Mapped[list[int]]
+    token_ids: Mapped[list[int]]
+    text: Mapped[str] = mapped_column(ExactText)
+    finish_reason: Mapped[str | None]
+    prompt_tokens: Mapped[int | None]
+    completion_tokens: Mapped[int | None]
+    cached_tokens: Mapped[int | None]
+    queue_time_ns: Mapped[int | None]
+    num_spec_steps: Mapped[int | None]
+    """This and the five below are all null where the request carried no speculation counts."""
+    num_draft_tokens: Mapped[int | None]
+    num_accepted_draft_tokens: Mapped[int | None]
+    acceptance_histogram: Mapped[list[int] | None]
+    per_step_accepted: Mapped[list[int] | None]
+    per_step_drafted: Mapped[list[int] | None]
+    http_status: Mapped[int | None]
+    error: Mapped[str | None] = mapped_column(ExactText)
+
+
+class SeriesRow(Base):
+    """One scraped metric of one run: times from the replay's start and values."""
+
+    __tablename__ = "series"
+
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    run_id: Mapped[UUID] = mapped_column(ForeignKey(RunRow.id, ondelete="CASCADE"), index=True)
+    name: Mapped[str]
+    labels: Mapped[Json]
+    at_ns: Mapped[list[int]]
+    values: Mapped[list[float]] = mapped_column(ARRAY(Double))
+
+
+class ArtifactRow(Base):
+    """A file under the artifact root, by content address, and what it belongs to."""
+
+    __tablename__ = "artifact"
+
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    sha256: Mapped[str] = mapped_column(index=True)
+    kind: Mapped[str]
+    session_id: Mapped[UUID | None] = mapped_column(ForeignKey(SessionRow.id, ondelete="CASCADE"), index=True)
+    run_id: Mapped[UUID | None] = mapped_column(ForeignKey(RunRow.id, ondelete="CASCADE"), index=True)
+    path: Mapped[str]
+    bytes: Mapped[int]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class CapabilityRow(Base):
+    """What one worker says it can run; the web host may have no runtime of its own."""
+
+    __tablename__ = "worker_capability"
+
+    worker: Mapped[str] = mapped_column(primary_key=True)
+    document: Mapped[Json]
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,0 +1,45 @@
+"""Tell pages that an experiment changed: NOTIFY inside the transaction, so no event precedes its row.
+
+An event carries an id and a version, never the change itself; readers fetch what they need.
+"""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import psycopg
+from sqlalchemy import func, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncSession
+
+CHANNEL = "verdraft_experiment"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An experiment reached a version."""
+
+    experiment: str
+    version: int
+
+
+async def publish(session: AsyncSession, change: Change) -> None:
+    """Send ``change`` when, and only when, the session's transaction commits."""
+    payload = json.dumps({"experiment": change.experiment, "version": change.version})
+    await session.execute(select(func.pg_notify(CHANNEL, payload)))
+
+
+@asynccontextmanager
+async def subscribe(url: str) -> AsyncGenerator[AsyncIterator[Change]]:
+    """Every change committed after this context is entered, on a connection of its own."""
+    conninfo = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        await connection.execute(f"LISTEN {CHANNEL}")
+        yield _changes(connection)
+
+
+async def _changes(connection: psycopg.AsyncConnection) -> AsyncIterator[Change]:
+    async for notice in connection.notifies():
+        document = json.loads(notice.payload)
+        yield Change(document["experiment"], document["version"])

@@ -1,0 +1,1 @@
+"""Evidence: traces, observations, series, artifacts and what workers can do."""

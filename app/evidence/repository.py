@@ -1,0 +1,235 @@
+"""Evidence in Postgres: written once under a fence, read back exactly.
+
+Observations go in by COPY. A report reads only the committed attempt of each block.
+"""
+
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from uuid import UUID
+
+import zstandard
+from pydantic import JsonValue
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.base import encode_exact
+from app.db.models import (
+    ArtifactRow,
+    BlockRow,
+    CapabilityRow,
+    ExperimentRow,
+    ObservationRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+    TraceRow,
+)
+from app.db.repository import Fenced, hold_run, hold_session
+from app.domain.errors import NotFound
+from app.domain.evidence import (
+    CounterDeltas,
+    ExperimentEvidence,
+    Failure,
+    Gauges,
+    RequestLabels,
+    RunEvidence,
+    SessionEvidence,
+)
+from app.domain.lifecycle import BlockState
+from app.domain.manifest import Manifest
+from app.domain.observation import RequestObservation, SpeculationCounts
+from app.domain.trace import Trace, parse_trace
+from app.domain.vocabulary import WARMUP
+
+_PLAIN = tuple(name for name in RequestObservation.model_fields if name not in {"speculation", "text", "error"})
+_SPECULATION = tuple(SpeculationCounts.model_fields)
+_COPY_COLUMNS = ("experiment", "run_id", *_PLAIN, "text", "error", *_SPECULATION)
+_COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
+
+
+class EvidenceRepository:
+    """Traces, observations, series, artifacts and capabilities, inside the caller's transaction."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def record_observations(self, run_id: UUID, fence: int, observations: Sequence[RequestObservation]) -> None:
+        """Add what the client saw of a run; raises ``Fenced`` if the lease was lost."""
+        experiment_id = await hold_run(self._session, run_id, fence)
+        connection = await self._session.connection()
+        driver = (await connection.get_raw_connection()).driver_connection
+        if driver is None:
+            raise RuntimeError("the pool gave a connection without a driver")
+        statement = f"COPY observation ({', '.join(_COPY_COLUMNS)}) FROM STDIN"
+        async with driver.cursor() as cursor, cursor.copy(statement) as copy:
+            for observation in observations:
+                await copy.write_row((experiment_id, run_id, *_cells(observation)))
+
+    async def record_series(
+        self, run_id: UUID, name: str, labels: dict[str, str], at_ns: Sequence[int], values: Sequence[float]
+    ) -> None:
+        """Add one scraped metric of a run; ``at_ns`` counts from the replay's start."""
+        await self._hold_own_run(run_id)
+        self._session.add(
+            SeriesRow(run_id=run_id, name=name, labels={**labels}, at_ns=list(at_ns), values=list(values))
+        )
+        await self._session.flush()
+
+    async def record_artifact(  # noqa: PLR0917  (a file is these six facts)
+        self, kind: str, sha256: str, path: str, session_id: UUID | None, run_id: UUID | None, size: int
+    ) -> None:
+        """Reference a file under the artifact root; ``size`` in bytes."""
+        if session_id is not None:
+            await self._hold_own_session(session_id)
+        if run_id is not None:
+            await self._hold_own_run(run_id)
+        self._session.add(
+            ArtifactRow(kind=kind, sha256=sha256, path=path, session_id=session_id, run_id=run_id, bytes=size)
+        )
+        await self._session.flush()
+
+    async def store_trace(self, trace: Trace) -> bool:
+        """Keep a trace under its digest; ``False`` if it was already there."""
+        row = {
+            "digest": trace.digest,
+            "name": trace.header.name,
+            "header": trace.header.model_dump(mode="json"),
+            "requests": len(trace.requests),
+            "body": zstandard.compress(trace.encode()),
+        }
+        added = insert(TraceRow).values(row).on_conflict_do_nothing().returning(TraceRow.digest)
+        return await self._session.scalar(added) is not None
+
+    async def read_trace(self, digest: str) -> Trace:
+        """The trace of that digest; raises ``NotFound``."""
+        body = await self._session.scalar(select(TraceRow.body).where(TraceRow.digest == digest))
+        if body is None:
+            raise NotFound.of("trace", f"no trace has the digest {digest}", "upload it with POST /api/v1/traces")
+        return parse_trace(zstandard.decompress(body))
+
+    async def publish_capabilities(self, worker: str, document: dict[str, JsonValue]) -> None:
+        """Replace what ``worker`` says it can run."""
+        seen = {"document": document, "seen_at": func.now()}
+        row = insert(CapabilityRow).values(worker=worker, **seen)
+        await self._session.execute(row.on_conflict_do_update(index_elements=["worker"], set_=seen))
+
+    async def load_evidence(self, experiment_id: str) -> ExperimentEvidence:
+        """All that the analysis may read: the committed attempt of each block. Raises ``NotFound``."""
+        document = await self._session.scalar(
+            select(ExperimentRow.manifest).where(ExperimentRow.digest == experiment_id)
+        )
+        if document is None:
+            raise NotFound.of("experiment", f"no experiment has the digest {experiment_id}", "list the experiments")
+        manifest = Manifest.model_validate(document)
+        traces = {w.name: await self.read_trace(w.trace) for w in manifest.workloads}
+        return ExperimentEvidence(
+            manifest=manifest,
+            labels={name: _labels(trace) for name, trace in traces.items()},
+            content_valid={name: trace.header.content_valid for name, trace in traces.items()},
+            sessions=await self._sessions(experiment_id),
+            runs=await self._runs(experiment_id),
+        )
+
+    async def _sessions(self, experiment_id: str) -> tuple[SessionEvidence, ...]:
+        query = (
+            select(SessionRow, BlockRow.index)
+            .join(BlockRow, BlockRow.id == SessionRow.block_id)
+            .where(BlockRow.experiment_id == experiment_id, BlockRow.state.in_(_COMMITTED))
+            .where(SessionRow.fence == BlockRow.fence)
+            .order_by(BlockRow.index, SessionRow.position)
+        )
+        return tuple(_session_evidence(row, index) for row, index in (await self._session.execute(query)).all())
+
+    async def _runs(self, experiment_id: str) -> tuple[RunEvidence, ...]:
+        query = (
+            select(RunRow, SessionRow.arm, BlockRow.index)
+            .join(SessionRow, SessionRow.id == RunRow.session_id)
+            .join(BlockRow, BlockRow.id == SessionRow.block_id)
+            .where(BlockRow.experiment_id == experiment_id, BlockRow.state.in_(_COMMITTED))
+            .where(SessionRow.fence == BlockRow.fence)
+            .order_by(BlockRow.index, SessionRow.position, RunRow.started_at)
+        )
+        rows = (await self._session.execute(query)).all()
+        return tuple([await self._run_evidence(run, arm, index) for run, arm, index in rows])
+
+    async def _run_evidence(self, run: RunRow, arm: str, block: int) -> RunEvidence:
+        observations = await self._session.scalars(
+            select(ObservationRow)
+            .where(ObservationRow.run_id == run.id)
+            .order_by(ObservationRow.due_ns, ObservationRow.request_id)
+        )
+        series = await self._session.scalars(select(SeriesRow).where(SeriesRow.run_id == run.id))
+        return RunEvidence(
+            block=block,
+            arm=arm,
+            workload=run.workload,
+            load=run.load,
+            state=run.state,
+            failure=None if run.failure is None else Failure.model_validate(run.failure),
+            observations=tuple(observation_of(row) for row in observations),
+            counters=None if run.counters is None else CounterDeltas.model_validate(run.counters),
+            gauges=_gauges(series),
+        )
+
+    async def _hold_own_run(self, run_id: UUID) -> None:
+        """Fence a write by the fence that the run itself was started under."""
+        fence = await self._session.scalar(select(RunRow.fence).where(RunRow.id == run_id))
+        await hold_run(self._session, run_id, _known(fence, "run"))
+
+    async def _hold_own_session(self, session_id: UUID) -> None:
+        fence = await self._session.scalar(select(SessionRow.fence).where(SessionRow.id == session_id))
+        await hold_session(self._session, session_id, _known(fence, "session"))
+
+
+def observation_of(row: ObservationRow) -> RequestObservation:
+    """The value that was recorded, exactly."""
+    fields = {name: getattr(row, name) for name in (*_PLAIN, "text", "error")}
+    counts = {name: getattr(row, name) for name in _SPECULATION}
+    return RequestObservation.model_validate({**fields, "speculation": None if None in counts.values() else counts})
+
+
+def _cells(observation: RequestObservation) -> Iterable[object]:
+    document = observation.model_dump()
+    yield from map(_cell, itemgetter(*_PLAIN)(document))
+    yield encode_exact(observation.text)
+    yield None if observation.error is None else encode_exact(observation.error)
+    counts = document["speculation"] or dict.fromkeys(_SPECULATION)
+    yield from map(_cell, itemgetter(*_SPECULATION)(counts))
+
+
+def _cell(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _known(fence: int | None, what: str) -> int:
+    if fence is None:
+        raise Fenced.of(what, f"there is no such {what}", "stop; it was deleted")
+    return fence
+
+
+def _labels(trace: Trace) -> tuple[RequestLabels, ...]:
+    return tuple(
+        RequestLabels(request_id=r.request_id, load=r.load, strata=r.strata, reference=r.reference)
+        for r in trace.requests
+        if r.load != WARMUP
+    )
+
+
+def _session_evidence(row: SessionRow, block: int) -> SessionEvidence:
+    return SessionEvidence.model_validate(
+        {
+            "block": block,
+            **{name: getattr(row, name) for name in SessionEvidence.model_fields if name != "block"},
+        }
+    )
+
+
+def _gauges(series: Iterable[SeriesRow]) -> Gauges:
+    """The sampler's series as one value; names carry vLLM's prefix, all share the sampler's times."""
+    found = {row.name.removeprefix("vllm:"): row for row in series}
+    wanted = {name: found[name] for name in Gauges.model_fields if name in found}
+    if not wanted:
+        return Gauges()
+    at_ns = next(iter(wanted.values())).at_ns
+    return Gauges.model_validate({"at_ns": at_ns, **{name: row.values for name, row in wanted.items()}})

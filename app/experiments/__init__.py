@@ -1,0 +1,1 @@
+"""Experiments: register a manifest, follow it, cancel it."""

@@ -1,0 +1,1 @@
+"""Blocks, sessions and runs: leased by workers, read by everyone."""
