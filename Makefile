@@ -1,0 +1,62 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+
+##@ The two commands
+
+.PHONY: up
+up: setup ## Set up, run the demo to its verdict and keep serving (BLOCKS=2 for a quick look, VERDRAFT_PORT=… for another port)
+	@$(BIN)/verdraft up $(if $(BLOCKS),--blocks $(BLOCKS))
+
+.PHONY: test
+test: setup chromium ## Set up and run every test (ARGS='-m "not browser"' and the like go to pytest)
+	@$(BIN)/pytest $(ARGS)
+
+##@ Service
+
+.PHONY: setup
+setup: ## Make .venv and the CPU engine runtime; quick when they are there
+	@scripts/setup.sh
+
+.PHONY: serve
+serve: setup ## Start everything without the demo
+	@$(BIN)/verdraft up --no-demo
+
+.PHONY: down
+down: ## Stop everything; nothing is lost, `make up` resumes
+	@if [ -x $(BIN)/verdraft ]; then $(BIN)/verdraft down; fi
+
+.PHONY: status
+status: ## Show what runs
+	@$(BIN)/verdraft status
+
+.PHONY: migrate
+migrate: ## Bring the database that VERDRAFT_DATABASE_URL names up to date
+	@$(BIN)/alembic upgrade head
+
+##@ Development
+
+.PHONY: lint
+lint: ## ruff, format, pyright, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports
+
+.PHONY: format
+format: ## Format the code
+	@$(BIN)/ruff check --fix-only --quiet . || true
+	@$(BIN)/ruff format .
+
+.PHONY: lock
+lock: ## Lock the requirements anew, keeping what still fits
+	@scripts/lock.sh
+
+.PHONY: chromium
+chromium:
+	@scripts/chromium.sh
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
