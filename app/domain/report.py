@@ -6,147 +6,44 @@ only numbers that are here.
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.comparison import MetricComparison, compare
+from app.domain.correctness import MISMATCHES_LISTED, SAMPLED, Correctness, Mismatch, verify
+from app.domain.evidence import ExperimentEvidence, SessionEvidence
+from app.domain.gates import Reconciliation, config_differences, reconcile
 from app.domain.manifest import Manifest
-from app.domain.vocabulary import Regime, Saturation, VerdictWord
+from app.domain.pairing import CompleteBlocks, complete_blocks, strata_of
+from app.domain.recommendation import Recommendation, recommend
+from app.domain.results import ArmResult, arm_results
+from app.domain.saturation import saturations
+from app.domain.statistics import Estimate, mean_over_blocks
+from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict, decide
+from app.domain.vocabulary import BASELINE_ARM, NS_PER_S, Saturation
+
+__all__ = [
+    "ANALYSIS_VERSION",
+    "REPORT_FORMAT",
+    "ArmResult",
+    "Correctness",
+    "DraftCost",
+    "Estimate",
+    "MetricComparison",
+    "Mismatch",
+    "Recommendation",
+    "Reconciliation",
+    "Report",
+    "SessionSummary",
+    "Verdict",
+    "build_report",
+]
 
 REPORT_FORMAT = "verdraft/report/v0"
 ANALYSIS_VERSION = "0.1"
+KV_CACHE_TOKENS = "kv_cache_tokens"
+"""The engine adapter's name of the start-up log's line."""
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Estimate(_Frozen):
-    """A number with its interval, unit, sample size and where it comes from.
-
-    ``low``/``high`` are ``None`` where no interval can be given (one block, no drafts), and
-    ``why`` then says so; ``value`` is ``None`` where the quantity is undefined (never 0).
-    """
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    confidence: float | None = None
-    n: int
-    """Units that carry the uncertainty: blocks for between-arm claims, requests for acceptance."""
-    unit: str
-    source: str
-    """Estimator in words, such as ``t interval of block log-ratios (method A4)``."""
-    why: str | None = None
-
-
-class ArmResult(_Frozen):
-    """What one arm did in one condition and stratum, over complete blocks. ``stratum`` is ``all`` or ``task=copy``."""
-
-    arm: str
-    workload: str
-    load: str
-    stratum: str
-    offered: int
-    success: int
-    outcomes: dict[str, int]
-    ttft_ms: dict[str, Estimate]
-    """``p50``, ``p95``, ``p99`` → pooled quantile from the due time; gated by sample size."""
-    tpot_ms: dict[str, Estimate]
-    itl_chunk_ms: dict[str, Estimate]
-    e2e_ms: dict[str, Estimate]
-    lateness_ms: dict[str, Estimate]
-    output_throughput_tps: Estimate
-    goodput_rps: Estimate
-    slo_attainment: Estimate
-    acceptance_rate: Estimate
-    mean_length_excl: Estimate
-    """accepted / drafts (draft tokens only)."""
-    mean_length_incl: Estimate
-    """1 + accepted / drafts: vLLM's "mean acceptance length"."""
-    mean_length_emit: Estimate
-    """Tokens emitted after the first, per target decode step; the one that relates to speed."""
-    acceptance_by_position: tuple[float, ...]
-    """Unconditional: accepted at position j / drafts."""
-    conditional_acceptance_by_position: tuple[float | None, ...]
-    saturation: Saturation
-
-
-class MetricComparison(_Frozen):
-    """One metric of one arm against target-only: a paired block ratio, above 1 is better for the arm."""
-
-    arm: str
-    workload: str
-    load: str
-    stratum: str
-    metric: str
-    """``request_speedup`` (E2E p50), ``tpot_speedup``, ``ttft_speedup``, ``throughput_ratio``, ``goodput_ratio``."""
-    primary: bool
-    ratio: Estimate
-    simultaneous_low: float | None
-    simultaneous_high: float | None
-    p_holm: float | None
-    block_ratios: tuple[float, ...]
-    minimum_detectable_effect: float | None
-
-
-class Verdict(_Frozen):
-    """One line of the answer: arm × workload × load."""
-
-    arm: str
-    workload: str
-    load: str
-    regime: Regime
-    word: VerdictWord
-    sentence: str
-    reasons: tuple[str, ...]
-    exploratory: bool
-    metric: str
-    ratio: Estimate | None
-    blocks_needed: int | None
-
-
-class Mismatch(_Frozen):
-    """One request whose greedy tokens differ from target-only's in the same block."""
-
-    block: int
-    arm: str
-    workload: str
-    load: str
-    request_id: str
-    first_divergence: int
-    baseline_tokens: tuple[int, ...]
-    arm_tokens: tuple[int, ...]
-    baseline_text: str
-    arm_text: str
-    baseline_finish: str | None
-    arm_finish: str | None
-    explanation: str | None
-    """``baseline also differs from itself`` where the control explains it; ``None`` is unexplained."""
-
-
-class Correctness(_Frozen):
-    """Greedy equality of one arm with target-only, and of target-only with itself across blocks."""
-
-    arm: str
-    compared: int
-    mismatched: int
-    unexplained: int
-    match_rate: Estimate
-    control_compared: int
-    control_mismatched: int
-    reference_exact: Estimate
-    """Share of requests with a reference whose text equals it: is the model doing the task at all?"""
-    baseline_reference_exact: Estimate
-
-
-class Reconciliation(_Frozen):
-    """Per-request sums against counter deltas of one run; ``residual`` must be 0."""
-
-    block: int
-    arm: str
-    workload: str
-    load: str
-    quantity: str
-    per_request_sum: int
-    counter_delta: int
-    residual: int
 
 
 class SessionSummary(_Frozen):
@@ -171,15 +68,6 @@ class DraftCost(_Frozen):
     baseline_startup_s: Estimate
     kv_cache_tokens: str | None
     baseline_kv_cache_tokens: str | None
-
-
-class Recommendation(_Frozen):
-    """The overall answer and its scope. ``flags`` are what to pass to ``vllm serve``."""
-
-    arm: str | None
-    sentence: str
-    scope: str
-    flags: tuple[str, ...]
 
 
 class Report(_Frozen):
@@ -212,3 +100,106 @@ class Report(_Frozen):
     """Arm → resolved field → (target-only, arm), for fields outside the allowed set; each makes the arm INVALID."""
     not_shown: tuple[str, ...]
     """What this experiment cannot tell, in words."""
+
+
+def build_report(evidence: ExperimentEvidence) -> Report:
+    """The whole analysis; the order of sessions and runs in the evidence does not matter.
+
+    Raises ``EvidenceRefused`` where an observation is impossible (an interval that ends before it starts).
+    """
+    manifest, evidence = evidence.manifest, _in_order(evidence)
+    blocks = complete_blocks(evidence)
+    saturation = saturations(evidence, blocks)
+    comparisons = compare(evidence, blocks, saturation)
+    verification = verify(evidence, blocks)
+    verdicts = decide(evidence, blocks, comparisons, verification.correctness, saturation)
+    interim = len(blocks.indices) < manifest.blocks
+    return Report(
+        experiment=manifest.digest,
+        name=manifest.name,
+        manifest=manifest,
+        interim=interim,
+        exploratory=manifest.blocks < BLOCKS_FOR_DECISION,
+        blocks_planned=manifest.blocks,
+        blocks_complete=len(blocks.indices),
+        strata={w.name: tuple(strata_of(evidence.labels.get(w.name, ()))) for w in manifest.workloads},
+        verdicts=verdicts,
+        recommendation=recommend(manifest, verdicts, interim=interim),
+        results=arm_results(evidence, blocks, saturation),
+        comparisons=comparisons,
+        correctness=verification.correctness,
+        mismatches=verification.mismatches[:MISMATCHES_LISTED],
+        reconciliations=tuple(line for run in evidence.runs for line in reconcile(run)),
+        sessions=tuple(map(_session_summary, evidence.sessions)),
+        costs=tuple(_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
+        config_differences=config_differences(evidence, blocks),
+        not_shown=_not_shown(evidence, len(verification.mismatches), set(saturation.values())),
+    )
+
+
+def _in_order(evidence: ExperimentEvidence) -> ExperimentEvidence:
+    """The same evidence in one order, so that the same facts give the same bytes."""
+    return evidence.model_copy(
+        update={
+            "sessions": tuple(sorted(evidence.sessions, key=lambda s: (s.block, s.position, s.arm))),
+            "runs": tuple(sorted(evidence.runs, key=lambda r: (r.block, r.arm, r.workload, r.load))),
+        }
+    )
+
+
+def _session_summary(session: SessionEvidence) -> SessionSummary:
+    return SessionSummary(
+        block=session.block,
+        arm=session.arm,
+        position=session.position,
+        state=str(session.state),
+        startup_s=None if session.startup_ns is None else session.startup_ns / NS_PER_S,
+        failure_class=str(session.failure.failure_class) if session.failure else None,
+        failure=session.failure.message if session.failure else None,
+        log_sha256=session.log_sha256,
+        memory=session.memory,
+    )
+
+
+def _cost(evidence: ExperimentEvidence, blocks: CompleteBlocks, arm: str) -> DraftCost:
+    def sessions(name: str) -> list[SessionEvidence]:
+        return [s for s in evidence.sessions if s.arm == name and s.block in blocks.indices]
+
+    def startup(name: str) -> Estimate:
+        return mean_over_blocks([s.startup_ns / NS_PER_S for s in sessions(name) if s.startup_ns is not None], "s")
+
+    return DraftCost(
+        arm=arm,
+        startup_s=startup(arm),
+        baseline_startup_s=startup(BASELINE_ARM),
+        kv_cache_tokens=_kv_cache_tokens(sessions(arm)),
+        baseline_kv_cache_tokens=_kv_cache_tokens(sessions(BASELINE_ARM)),
+    )
+
+
+def _kv_cache_tokens(sessions: list[SessionEvidence]) -> str | None:
+    """As the engine printed it; several values where its sessions differed."""
+    stated = [session.memory[KV_CACHE_TOKENS] for session in sessions if KV_CACHE_TOKENS in session.memory]
+    return " / ".join(dict.fromkeys(stated)) or None
+
+
+def _not_shown(evidence: ExperimentEvidence, mismatches: int, saturation: set[Saturation]) -> tuple[str, ...]:
+    manifest = evidence.manifest
+    said = [
+        "strata are exploratory: their intervals are not adjusted for how many there are",
+        "throughput at a stable open-loop load is set by the arrivals, not by the arm; read it only under saturation",
+        "latency quantiles within runs take requests as independent, which those of one queue are not",
+    ]
+    if mismatches > MISMATCHES_LISTED:
+        said.append(f"{mismatches - MISMATCHES_LISTED} further mismatches are counted but not listed")
+    if mismatches:
+        said.append("mismatches were not re-run singly, so near ties are not told from defects")
+    if manifest.sampling.temperature > 0:
+        said.append(SAMPLED)
+    if Saturation.UNDECIDED in saturation:
+        said.append("some runs are too short, below 50 service times, to tell whether their queue grew")
+    if manifest.blocks < BLOCKS_FOR_DECISION:
+        said.append(f"{manifest.blocks} blocks: exploratory, no decision")
+    if manifest.hardware.accelerator.lower().startswith("cpu") or manifest.software.cuda == "none":
+        said.append("measured without a GPU: nothing here carries over to one")
+    return tuple(said)

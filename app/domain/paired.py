@@ -1,0 +1,89 @@
+"""Inference on paired block log-ratios: interval, test, family, equivalence, and what more blocks would buy.
+
+The block is the unit: requests of one run share a queue and a server (method A0, A4, A8, A9).
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+
+from app.domain.statistics import CONFIDENCE, Estimate, spread, t_interval
+
+POWER: Final = 0.80
+BLOCKS_MAX: Final = 1000
+
+
+def block_ratio(log_ratios: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """The geometric mean of block ratios with the t interval of their logarithms (method A4)."""
+    source = "geometric mean of block ratios, t interval of block log-ratios (method A4)"
+    n = len(log_ratios)
+    if n == 0:
+        return Estimate(value=None, n=0, unit="ratio", source=source, why="no block in which both arms define it")
+    value = math.exp(float(np.mean(log_ratios)))
+    limits = t_interval(log_ratios, confidence)
+    if limits is None:
+        return Estimate(value=value, n=n, unit="ratio", source=source, why="one block")
+    low, high = math.exp(limits.low), math.exp(limits.high)
+    return Estimate(value=value, low=low, high=high, confidence=confidence, n=n, unit="ratio", source=source)
+
+
+def paired_p(log_ratios: Sequence[float]) -> float | None:
+    """Two-sided p of the paired t test that the ratio is 1; ``None`` below two blocks."""
+    if len(log_ratios) <= 1:
+        return None
+    if spread(log_ratios) == 0:
+        return 0.0 if log_ratios[0] else 1.0
+    paired: Any = stats.ttest_1samp(log_ratios, 0.0)
+    return float(paired.pvalue)
+
+
+def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Holm-adjusted p values in the given order; an undefined one counts in the family as 1 and stays undefined."""
+    if not p_values:
+        return ()
+    adjusted = np.asarray(multipletests([1.0 if p is None else p for p in p_values], method="holm")[1])
+    return tuple(None if p is None else float(q) for p, q in zip(p_values, adjusted, strict=True))
+
+
+def bonferroni(confidence: float, family: int) -> float:
+    """The confidence of each interval so that ``family`` of them hold together with ``confidence``."""
+    return 1 - (1 - confidence) / max(family, 1)
+
+
+def equivalent(log_ratios: Sequence[float], margin: float, confidence: float = CONFIDENCE) -> bool:
+    """Two one-sided t tests at ``1 - confidence``: is the mean log-ratio inside ``±margin``? False below two blocks."""
+    limits = t_interval(log_ratios, 2 * confidence - 1)
+    return limits is not None and -margin < limits.low and limits.high < margin
+
+
+def minimum_detectable_effect(log_ratios: Sequence[float], confidence: float = CONFIDENCE) -> float | None:
+    """The smallest relative effect that this spread and number of blocks detects with 80% power; ``None`` below two."""
+    if len(log_ratios) <= 1:
+        return None
+    sds = spread(log_ratios)
+    return math.expm1(sds * detectable_in_sds(len(log_ratios), confidence))
+
+
+@cache
+def detectable_in_sds(blocks: int, confidence: float = CONFIDENCE) -> float:
+    """The effect, in standard deviations of block log-ratios, that a two-sided paired t test finds with 80% power."""
+    return float(TTestPower().solve_power(nobs=blocks, alpha=1 - confidence, power=POWER, alternative="two-sided"))
+
+
+def blocks_needed(sd: float, effect: float, confidence: float = CONFIDENCE) -> int | None:
+    """Blocks for ``effect`` (log scale) at block standard deviation ``sd``; ``None`` above 1000.
+
+    The smallest ``J >= 2 + ((t_a + t_b) sd / effect)^2`` with both t quantiles at ``J - 1`` degrees (method A9).
+    """
+    if effect <= 0:
+        return None
+    blocks = np.arange(2, BLOCKS_MAX + 1)
+    quantiles = stats.t.ppf(0.5 + confidence / 2, blocks - 1) + stats.t.ppf(POWER, blocks - 1)
+    enough = blocks[blocks >= 2 + (quantiles * sd / effect) ** 2]
+    return int(enough[0]) if enough.size else None

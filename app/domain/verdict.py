@@ -1,0 +1,220 @@
+"""The word for each arm, workload and load, and the one recommendation over all of them.
+
+Precedence (method A9): INVALID, EQUIVALENT, HELPS or HURTS, INCONCLUSIVE. Below two complete
+blocks nothing is decided; below five every word is marked exploratory.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from app.domain.comparison import REQUEST_SPEEDUP, THROUGHPUT_RATIO, MetricComparison, family_size, primary_metric
+from app.domain.condition import Condition, expand
+from app.domain.correctness import SAMPLED, Correctness
+from app.domain.evidence import ExperimentEvidence
+from app.domain.gates import broken_gates
+from app.domain.manifest import Manifest
+from app.domain.paired import blocks_needed, bonferroni, equivalent
+from app.domain.pairing import CompleteBlocks, baseline_of
+from app.domain.statistics import Estimate, spread, t_interval
+from app.domain.vocabulary import BASELINE_ARM, Outcome, Regime, Saturation, VerdictWord
+
+BLOCKS_MIN: Final = 2
+BLOCKS_FOR_DECISION: Final = 5
+
+_QUANTITY: Final = {
+    REQUEST_SPEEDUP: "request speed (by median end-to-end time)",
+    THROUGHPUT_RATIO: "output throughput (capacity, since the queue grows)",
+}
+
+
+class Verdict(BaseModel):
+    """One line of the answer: one arm on one workload at one load."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    arm: str
+    workload: str
+    load: str
+    regime: Regime
+    word: VerdictWord
+    sentence: str
+    reasons: tuple[str, ...]
+    exploratory: bool
+    metric: str
+    ratio: Estimate | None
+    blocks_needed: int | None
+
+
+class Finding(NamedTuple):
+    """What block log-ratios say, before validity is considered; the limits are those that the word rests on."""
+
+    word: VerdictWord
+    low: float | None = None
+    high: float | None = None
+    blocks_needed: int | None = None
+
+
+def find(log_ratios: Sequence[float], *, delta: float, confidence: float, family: int) -> Finding:
+    """Decide on one primary comparison of a family of ``family``; limits are ratios."""
+    if len(log_ratios) < BLOCKS_MIN:
+        return Finding(VerdictWord.INCONCLUSIVE)
+    margin, simultaneous = math.log1p(delta), bonferroni(confidence, family)
+    if equivalent(log_ratios, margin, confidence):
+        return Finding(VerdictWord.EQUIVALENT, *_ratio_limits(log_ratios, 2 * confidence - 1))
+    low, high = _ratio_limits(log_ratios, simultaneous)
+    if math.log(low) > margin:
+        return Finding(VerdictWord.HELPS, low, high)
+    if math.log(high) < -margin:
+        return Finding(VerdictWord.HURTS, low, high)
+    return Finding(VerdictWord.INCONCLUSIVE, low, high, _more_blocks(log_ratios, margin, simultaneous))
+
+
+def decide(
+    evidence: ExperimentEvidence,
+    blocks: CompleteBlocks,
+    comparisons: Sequence[MetricComparison],
+    correctness: Sequence[Correctness],
+    saturation: Mapping[Condition, Saturation],
+) -> tuple[Verdict, ...]:
+    """One verdict per candidate condition, in the manifest's order."""
+    primary = {Condition(c.arm, c.workload, c.load): c for c in comparisons if c.primary}
+    verified = {c.arm: c for c in correctness}
+    return tuple(
+        _verdict(
+            evidence,
+            blocks,
+            condition,
+            comparison=primary.get(condition),
+            correctness=verified[condition.arm],
+            saturation=saturation,
+        )
+        for condition in expand(evidence.manifest)
+        if condition.arm != BASELINE_ARM
+    )
+
+
+def _verdict(
+    evidence: ExperimentEvidence,
+    blocks: CompleteBlocks,
+    condition: Condition,
+    *,
+    comparison: MetricComparison | None,
+    correctness: Correctness,
+    saturation: Mapping[Condition, Saturation],
+) -> Verdict:
+    manifest = evidence.manifest
+    log_ratios = comparison.log_ratios if comparison else ()
+    margins = manifest.margins
+    finding = find(log_ratios, delta=margins.delta, confidence=margins.confidence, family=family_size(manifest))
+    broken = (*broken_gates(evidence, blocks, condition), *_unequal_outputs(correctness))
+    metric = primary_metric(condition, saturation)
+    if broken:
+        finding = Finding(VerdictWord.INVALID)
+        sentence = f"{_where(condition)}: no claim about speed can be made: {broken[0]}."
+    else:
+        sentence = _sentence(condition, metric, finding, log_ratios, margins.delta)
+    notes = _notes(manifest, blocks, condition, finding, saturation)
+    return Verdict(
+        arm=condition.arm,
+        workload=condition.workload,
+        load=condition.load,
+        regime=next(load.regime for load in manifest.loads if load.name == condition.load),
+        word=finding.word,
+        sentence=sentence,
+        reasons=broken or tuple(notes),
+        exploratory=len(log_ratios) < BLOCKS_FOR_DECISION,
+        metric=metric,
+        ratio=comparison.ratio if comparison and not broken else None,
+        blocks_needed=finding.blocks_needed,
+    )
+
+
+def _unequal_outputs(correctness: Correctness) -> Iterator[str]:
+    if correctness.unexplained:
+        yield (
+            f"{correctness.unexplained} of {correctness.compared} greedy answers of {correctness.arm} "
+            "differ from target-only's without an explanation"
+        )
+
+
+def _sentence(condition: Condition, metric: str, finding: Finding, log_ratios: Sequence[float], delta: float) -> str:
+    if not log_ratios or finding.low is None or finding.high is None:
+        return (
+            f"{_where(condition)}: {len(log_ratios)} complete blocks; at least {BLOCKS_MIN} are needed to say anything."
+        )
+    ratio = math.exp(sum(log_ratios) / len(log_ratios))
+    numbers = (
+        f"{_QUANTITY[metric]} is {ratio:.3f} times target-only's "
+        f"(interval {finding.low:.3f} to {finding.high:.3f}, {len(log_ratios)} blocks)"
+    )
+    match finding.word:
+        case VerdictWord.HELPS:
+            return f"{_where(condition)}: it helps; {numbers}, above the {delta:.0%} margin."
+        case VerdictWord.HURTS:
+            return f"{_where(condition)}: it hurts; {numbers}, below the {delta:.0%} margin."
+        case VerdictWord.EQUIVALENT:
+            return f"{_where(condition)}: it makes no difference of {delta:.0%} or more; {numbers}."
+        case _:
+            needed = finding.blocks_needed
+            more = f"about {needed} blocks are needed" if needed else "no affordable number of blocks would settle it"
+            return f"{_where(condition)}: undecided; {numbers}; {_direction(finding, delta)}{more}."
+
+
+def _direction(finding: Finding, delta: float) -> str:
+    if finding.low is not None and finding.low > 1:
+        return f"positive, but a gain below {delta:.0%} is not excluded; "
+    if finding.high is not None and finding.high < 1:
+        return f"negative, but a loss below {delta:.0%} is not excluded; "
+    return ""
+
+
+def _notes(
+    manifest: Manifest,
+    blocks: CompleteBlocks,
+    condition: Condition,
+    finding: Finding,
+    saturation: Mapping[Condition, Saturation],
+) -> Iterator[str]:
+    """What qualifies a word that is not INVALID."""
+    if len(blocks.pairs(condition)) < BLOCKS_FOR_DECISION:
+        yield f"exploratory: fewer than {BLOCKS_FOR_DECISION} complete blocks"
+    for one in (baseline_of(condition), condition):
+        if saturation[one] is not Saturation.STABLE:
+            yield f"saturation of {one.arm}: {saturation[one]}"
+    failed = sum(
+        o.outcome is not Outcome.SUCCESS
+        for pair in blocks.pairs(condition)
+        for run in (pair.target, pair.arm)
+        for o in run.observations
+    )
+    if failed:
+        yield f"{failed} requests failed and count as infinitely slow"
+    if manifest.sampling.temperature > 0:
+        yield SAMPLED
+    if finding.word is VerdictWord.INCONCLUSIVE and finding.blocks_needed is None and len(blocks.indices) >= BLOCKS_MIN:
+        yield "the spread between blocks is too large, or the effect lies on the margin"
+
+
+def _where(condition: Condition) -> str:
+    return f"{condition.arm} on {condition.workload} at {condition.load}"
+
+
+def _ratio_limits(log_ratios: Sequence[float], confidence: float) -> tuple[float, float]:
+    limits = t_interval(log_ratios, confidence)
+    if limits is None:
+        raise ValueError("an interval needs two blocks")
+    return math.exp(limits.low), math.exp(limits.high)
+
+
+def _more_blocks(log_ratios: Sequence[float], margin: float, confidence: float) -> int | None:
+    """Blocks to detect ``margin``; where there are that many already, to tell this effect from the margin."""
+    has = len(log_ratios)
+    to_margin = abs(abs(sum(log_ratios) / has) - margin)
+    for effect in (margin, to_margin):
+        needed = blocks_needed(spread(log_ratios), effect, confidence)
+        if needed is None or needed > has:
+            return needed
+    return has + 1
