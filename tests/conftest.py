@@ -43,14 +43,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def server_home() -> Iterator[Path]:
+def server_home() -> Path:
     """The directory of the session's Postgres and Redis, held by one starter at a time."""
     home = Path(os.environ[HOME])
     with (home / "starting").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         embedded.start_postgres(home)
-        fcntl.flock(lock, fcntl.LOCK_UN)
-    yield home
+    return home
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def trace_lines(
     content_valid: bool = True,
     **fields: Any,
 ) -> list[dict[str, Any]]:
-    """The lines of a trace as documents: a header, the warm-up, then ``requests`` for each load; ``fields`` override."""
+    """A trace as documents: the header, the warm-up, ``requests`` for each load; ``fields`` change each request."""
     header = {
         "format": "verdraft/trace/v0",
         "name": name,

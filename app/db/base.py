@@ -27,7 +27,7 @@ Integers = ARRAY(BigInteger)
 
 
 class ExactText(TypeDecorator[str]):
-    """Text from an engine, kept exactly: Postgres text has no NUL and no lone surrogate, generated text may."""
+    """Generated text, kept exactly: it may hold NUL, which Postgres text cannot."""
 
     impl = LargeBinary
     cache_ok = True
@@ -35,17 +35,12 @@ class ExactText(TypeDecorator[str]):
     def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
         """The bytes that are stored."""
         del dialect
-        return None if value is None else encode_exact(value)
+        return None if value is None else value.encode()
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
         """The text that was stored."""
         del dialect
-        return None if value is None else bytes(value).decode("utf-8", "surrogatepass")
-
-
-def encode_exact(text: str) -> bytes:
-    """UTF-8 that also carries lone surrogates; the inverse is in ``ExactText``."""
-    return text.encode("utf-8", "surrogatepass")
+        return None if value is None else bytes(value).decode()
 
 
 def word(words: type[StrEnum], name: str) -> Enum:

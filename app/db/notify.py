@@ -31,15 +31,15 @@ async def publish(session: AsyncSession, change: Change) -> None:
 
 
 @asynccontextmanager
-async def subscribe(url: str) -> AsyncGenerator[AsyncIterator[Change]]:
-    """Every change committed after this context is entered, on a connection of its own."""
+async def subscribe(url: str, timeout_s: float | None = None) -> AsyncGenerator[AsyncIterator[Change]]:
+    """Every change committed after this context is entered, until ``timeout_s``, on a connection of its own."""
     conninfo = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
         await connection.execute(f"LISTEN {CHANNEL}")
-        yield _changes(connection)
+        yield _changes(connection, timeout_s)
 
 
-async def _changes(connection: psycopg.AsyncConnection) -> AsyncIterator[Change]:
-    async for notice in connection.notifies():
+async def _changes(connection: psycopg.AsyncConnection, timeout_s: float | None) -> AsyncIterator[Change]:
+    async for notice in connection.notifies(timeout=timeout_s):
         document = json.loads(notice.payload)
         yield Change(document["experiment"], document["version"])

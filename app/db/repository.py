@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.db.base import Json
 from app.db.models import BlockRow, ExperimentRow, RunRow, SessionRow
 from app.db.notify import Change, publish
-from app.domain.errors import DomainError
+from app.domain.errors import DomainError, NotFound
 from app.domain.evidence import Failure
 from app.domain.lifecycle import (
     BLOCK_MOVES,
@@ -22,11 +22,25 @@ from app.domain.lifecycle import (
     sources_of,
 )
 
+PREFIX_MIN = 12
+
 
 class Fenced(DomainError):
     """The block's lease was lost to another worker or taken back; the writer must stop at once."""
 
     title = "The lease was lost"
+
+
+async def resolve(session: AsyncSession, reference: str) -> str:
+    """The full digest of an experiment named by it or by a unique prefix; raises ``NotFound``."""
+    query = select(ExperimentRow.digest).where(ExperimentRow.digest.startswith(reference, autoescape=True)).limit(2)
+    usable = len(reference) >= PREFIX_MIN and "\x00" not in reference
+    found = (await session.scalars(query)).all() if usable else []
+    if len(found) == 1:
+        return found[0]
+    problem = "names more than one experiment" if found else "names no experiment"
+    remedy = f"give the digest or a unique prefix of at least {PREFIX_MIN} hex digits"
+    raise NotFound.of("experiment", f"{reference[:64]} {problem}", remedy)
 
 
 async def hold(session: AsyncSession, block: ColumnElement[bool], fence: int) -> str:

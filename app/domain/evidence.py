@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation
-from app.domain.vocabulary import FailureClass, Sha256
+from app.domain.trace import Trace
+from app.domain.vocabulary import WARMUP, FailureClass, Sha256
 
 
 class _Frozen(BaseModel):
@@ -96,3 +97,12 @@ class ExperimentEvidence(_Frozen):
     content_valid: dict[str, bool]
     sessions: tuple[SessionEvidence, ...]
     runs: tuple[RunEvidence, ...]
+
+
+def labels_of(trace: Trace) -> tuple[RequestLabels, ...]:
+    """The labels of a trace's measured requests; the warm-up is never analysed."""
+    return tuple(
+        RequestLabels(request_id=r.request_id, load=r.load, strata=r.strata, reference=r.reference)
+        for r in trace.requests
+        if r.load != WARMUP
+    )

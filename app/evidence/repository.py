@@ -13,7 +13,6 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.base import encode_exact
 from app.db.models import (
     ArtifactRow,
     BlockRow,
@@ -32,15 +31,14 @@ from app.domain.evidence import (
     ExperimentEvidence,
     Failure,
     Gauges,
-    RequestLabels,
     RunEvidence,
     SessionEvidence,
+    labels_of,
 )
 from app.domain.lifecycle import BlockState
 from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation, SpeculationCounts
 from app.domain.trace import Trace, parse_trace
-from app.domain.vocabulary import WARMUP
 
 _PLAIN = tuple(name for name in RequestObservation.model_fields if name not in {"speculation", "text", "error"})
 _SPECULATION = tuple(SpeculationCounts.model_fields)
@@ -125,7 +123,7 @@ class EvidenceRepository:
         traces = {w.name: await self.read_trace(w.trace) for w in manifest.workloads}
         return ExperimentEvidence(
             manifest=manifest,
-            labels={name: _labels(trace) for name, trace in traces.items()},
+            labels={name: labels_of(trace) for name, trace in traces.items()},
             content_valid={name: trace.header.content_valid for name, trace in traces.items()},
             sessions=await self._sessions(experiment_id),
             runs=await self._runs(experiment_id),
@@ -192,8 +190,8 @@ def observation_of(row: ObservationRow) -> RequestObservation:
 def _cells(observation: RequestObservation) -> Iterable[object]:
     document = observation.model_dump()
     yield from map(_cell, itemgetter(*_PLAIN)(document))
-    yield encode_exact(observation.text)
-    yield None if observation.error is None else encode_exact(observation.error)
+    yield observation.text.encode()
+    yield None if observation.error is None else observation.error.encode()
     counts = document["speculation"] or dict.fromkeys(_SPECULATION)
     yield from map(_cell, itemgetter(*_SPECULATION)(counts))
 
@@ -206,14 +204,6 @@ def _known(fence: int | None, what: str) -> int:
     if fence is None:
         raise Fenced.of(what, f"there is no such {what}", "stop; it was deleted")
     return fence
-
-
-def _labels(trace: Trace) -> tuple[RequestLabels, ...]:
-    return tuple(
-        RequestLabels(request_id=r.request_id, load=r.load, strata=r.strata, reference=r.reference)
-        for r in trace.requests
-        if r.load != WARMUP
-    )
 
 
 def _session_evidence(row: SessionRow, block: int) -> SessionEvidence:

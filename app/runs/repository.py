@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from pydantic import BaseModel
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -31,6 +30,7 @@ from app.domain.lifecycle import (
     sources_of,
 )
 from app.domain.manifest import Manifest
+from app.domain.run_summary import RunSummary
 from app.domain.vocabulary import FailureClass
 
 __all__ = ["BlockRepository", "ClaimedBlock", "Fenced", "Heartbeat"]
@@ -210,7 +210,7 @@ class BlockRepository:
         *,
         failure: Failure | None,
         counters: CounterDeltas | None,
-        summary: BaseModel | None,
+        summary: RunSummary | None,
     ) -> None:
         """End a run with its counters and live summary; raises ``Fenced`` or ``IllegalTransition``."""
         experiment_id = await hold_run(self._session, run_id, fence)

@@ -1,0 +1,96 @@
+"""Evidence: traces in; observations, series, logs and workers' capabilities out."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from app.domain.errors import NotFound, TraceRefused
+from app.domain.vocabulary import Sha256
+from app.errors import PayloadTooLarge, UnsupportedMediaType, responses
+from app.evidence.examples import TRACE
+from app.evidence.schemas import CapabilityRead, ObservationPage, SeriesRead, TraceRead
+from app.evidence.service import EvidenceService
+from app.intake import DocumentRefused
+from app.state import DatabaseDep, SettingsDep
+
+router = APIRouter(prefix="/api/v1", tags=["evidence"])
+
+_TRACE_TYPES = ("application/jsonl", "application/x-ndjson", "application/octet-stream")
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "description": "JSON Lines: a header, then one request a line; docs/formats.md. At most 64 MiB.",
+        "content": {"application/jsonl": {"schema": {"type": "string"}, "examples": {"small": {"value": TRACE}}}},
+    }
+}
+
+
+def evidence_service(database: DatabaseDep, settings: SettingsDep) -> EvidenceService:
+    """The service of this request."""
+    return EvidenceService(database, settings)
+
+
+ServiceDep = Annotated[EvidenceService, Depends(evidence_service)]
+
+
+@router.post(
+    "/traces",
+    status_code=201,
+    responses=responses(TraceRefused, DocumentRefused, PayloadTooLarge, UnsupportedMediaType)
+    | {200: {"model": TraceRead, "description": "The same trace was stored before; this is it."}},
+    openapi_extra=_BODY,
+)
+async def add_trace(request: Request, response: Response, service: ServiceDep) -> TraceRead:
+    """Store a trace under its digest. The same trace again answers 200."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in _TRACE_TYPES:
+        raise UnsupportedMediaType.of(
+            "Content-Type", f"{media_type or 'nothing'} is not read here", "send application/jsonl"
+        )
+    trace, created = await service.add_trace(await request.body())
+    response.status_code = 201 if created else 200
+    response.headers["Location"] = f"/api/v1/traces/{trace.digest}"
+    return trace
+
+
+@router.get("/traces")
+async def list_traces(service: ServiceDep) -> list[TraceRead]:
+    """Every stored trace, newest first."""
+    return await service.traces()
+
+
+@router.get("/traces/{digest}", responses=responses(NotFound))
+async def read_trace(digest: Sha256, service: ServiceDep) -> TraceRead:
+    """One stored trace."""
+    return await service.trace(digest)
+
+
+@router.get("/runs/{run_id}/observations", responses=responses(NotFound))
+async def list_observations(
+    run_id: UUID,
+    service: ServiceDep,
+    cursor: Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9._-]*$")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> ObservationPage:
+    """What the client saw of each request of a run, by request id."""
+    return await service.observations(run_id, cursor, limit)
+
+
+@router.get("/runs/{run_id}/series", responses=responses(NotFound))
+async def list_series(run_id: UUID, service: ServiceDep) -> list[SeriesRead]:
+    """The engine's metrics as scraped during a run."""
+    return await service.series(run_id)
+
+
+@router.get("/sessions/{session_id}/log", responses=responses(NotFound), response_class=PlainTextResponse)
+async def read_log(session_id: UUID, service: ServiceDep) -> str:
+    """The end of the server's log, as plain text."""
+    return await service.log(session_id)
+
+
+@router.get("/capabilities")
+async def list_capabilities(service: ServiceDep) -> list[CapabilityRead]:
+    """What each worker can run: runtimes, models, hardware and software."""
+    return await service.capabilities()

@@ -1,0 +1,71 @@
+"""Evidence read for pages and the API."""
+
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models import ArtifactRow, CapabilityRow, ObservationRow, RunRow, SeriesRow, SessionRow, TraceRow
+from app.domain.errors import NotFound
+from app.domain.observation import RequestObservation
+from app.evidence.repository import observation_of
+from app.evidence.schemas import ArtifactRead, CapabilityRead, SeriesRead, TraceRead
+
+
+class EvidenceViews:
+    """Reads; inside the caller's transaction."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def traces(self) -> list[TraceRead]:
+        """Every trace, newest first."""
+        query = select(TraceRow).order_by(TraceRow.created_at.desc(), TraceRow.digest)
+        return [_trace(row) for row in await self._session.scalars(query)]
+
+    async def trace(self, digest: str) -> TraceRead:
+        """The trace of that digest; raises ``NotFound``."""
+        row = await self._session.get(TraceRow, digest)
+        if row is None:
+            raise NotFound.of("trace", f"no trace has the digest {digest}", "list the traces")
+        return _trace(row)
+
+    async def observations(self, run_id: UUID, after: str, limit: int) -> list[RequestObservation]:
+        """Those of a run whose request id comes after ``after``; raises ``NotFound`` for an unknown run."""
+        await self._know(run_id)
+        query = select(ObservationRow).where(ObservationRow.run_id == run_id, ObservationRow.request_id > after)
+        rows = await self._session.scalars(query.order_by(ObservationRow.request_id).limit(limit))
+        return [observation_of(row) for row in rows]
+
+    async def series(self, run_id: UUID) -> list[SeriesRead]:
+        """Every scraped metric of a run; raises ``NotFound`` for an unknown run."""
+        await self._know(run_id)
+        query = select(SeriesRow).where(SeriesRow.run_id == run_id).order_by(SeriesRow.name)
+        return [
+            SeriesRead.model_validate({name: getattr(row, name) for name in SeriesRead.model_fields})
+            for row in await self._session.scalars(query)
+        ]
+
+    async def logs(self, session_id: UUID) -> list[ArtifactRead]:
+        """The log files of a session, newest first; raises ``NotFound`` for an unknown session."""
+        if await self._session.get(SessionRow, session_id) is None:
+            raise NotFound.of("session", f"there is no session {session_id}", "list the experiment's sessions")
+        query = select(ArtifactRow).where(ArtifactRow.session_id == session_id, ArtifactRow.kind.endswith("log"))
+        rows = await self._session.scalars(query.order_by(ArtifactRow.created_at.desc()))
+        return [
+            ArtifactRead.model_validate({name: getattr(row, name) for name in ArtifactRead.model_fields})
+            for row in rows
+        ]
+
+    async def capabilities(self) -> list[CapabilityRead]:
+        """What each worker published last."""
+        rows = await self._session.scalars(select(CapabilityRow).order_by(CapabilityRow.worker))
+        return [CapabilityRead(worker=r.worker, document=r.document, seen_at=r.seen_at) for r in rows]
+
+    async def _know(self, run_id: UUID) -> None:
+        if await self._session.get(RunRow, run_id) is None:
+            raise NotFound.of("run", f"there is no run {run_id}", "list the experiment's runs")
+
+
+def _trace(row: TraceRow) -> TraceRead:
+    return TraceRead.model_validate({name: getattr(row, name) for name in TraceRead.model_fields})

@@ -1,0 +1,142 @@
+"""How far an experiment has come, from plain facts about its blocks, sessions and runs. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from statistics import fmean
+
+from app.domain.evidence import Failure
+from app.domain.lifecycle import (
+    BLOCK_MOVES,
+    EXPERIMENT_MOVES,
+    RUN_MOVES,
+    SESSION_MOVES,
+    BlockState,
+    ExperimentState,
+    RunState,
+    SessionState,
+    is_terminal,
+)
+from app.domain.manifest import Manifest
+from app.experiments.schemas import CurrentRead, ExperimentRead, FailureRead, Links
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFact:
+    """One block."""
+
+    index: int
+    state: BlockState
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFact:
+    """One session of the attempt that counts. ``wall_s`` is until now while it is open."""
+
+    block: int
+    arm: str
+    state: SessionState
+    failure: Failure | None
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunFact:
+    """One run of the attempt that counts."""
+
+    block: int
+    arm: str
+    workload: str
+    load: str
+    state: RunState
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything known of one experiment."""
+
+    manifest: Manifest
+    digest: str
+    state: ExperimentState
+    version: int
+    created_at: datetime
+    finished_at: datetime | None
+    blocks: list[BlockFact] = field(default_factory=list[BlockFact])
+    sessions: list[SessionFact] = field(default_factory=list[SessionFact])
+    runs: list[RunFact] = field(default_factory=list[RunFact])
+
+
+def read(facts: Facts) -> ExperimentRead:
+    """The experiment as the API shows it."""
+    manifest = facts.manifest
+    sessions_planned = manifest.blocks * len(manifest.arms)
+    done = [s for s in facts.sessions if is_terminal(SESSION_MOVES, s.state)]
+    return ExperimentRead(
+        id=facts.digest,
+        name=manifest.name,
+        state=facts.state,
+        version=facts.version,
+        created_at=facts.created_at,
+        finished_at=facts.finished_at,
+        blocks_planned=manifest.blocks,
+        blocks_complete=sum(b.state is BlockState.SUCCEEDED for b in facts.blocks),
+        sessions_planned=sessions_planned,
+        sessions_done=len(done),
+        runs_planned=sessions_planned * len(manifest.workloads) * len(manifest.loads),
+        runs_done=sum(is_terminal(RUN_MOVES, r.state) for r in facts.runs),
+        current=_current(facts),
+        seconds_left=_seconds_left(facts),
+        failures=list(_failures(facts)),
+        links=_links(facts.digest),
+    )
+
+
+def _current(facts: Facts) -> CurrentRead | None:
+    session = next((s for s in facts.sessions if not is_terminal(SESSION_MOVES, s.state)), None)
+    if session is None:
+        return None
+    here = [r for r in facts.runs if (r.block, r.arm) == (session.block, session.arm) and r.state is RunState.MEASURING]
+    run = here[0] if here else None
+    return CurrentRead(
+        block=session.block,
+        arm=session.arm,
+        workload=run.workload if run else None,
+        load=run.load if run else None,
+        session_state=session.state,
+    )
+
+
+def _seconds_left(facts: Facts) -> float | None:
+    """Mean wall of succeeded sessions, times the sessions that blocks still owe, less what the open one has spent."""
+    if is_terminal(EXPERIMENT_MOVES, facts.state):
+        return 0.0
+    walls = [s.wall_s for s in facts.sessions if s.state is SessionState.SUCCEEDED]
+    if not walls:
+        return None
+    open_blocks = {b.index for b in facts.blocks if not is_terminal(BLOCK_MOVES, b.state)}
+    mine = [s for s in facts.sessions if s.block in open_blocks]
+    ended = sum(is_terminal(SESSION_MOVES, s.state) for s in mine)
+    spent_s = sum(s.wall_s for s in mine if not is_terminal(SESSION_MOVES, s.state))
+    owed = len(open_blocks) * len(facts.manifest.arms) - ended
+    return max(0.0, fmean(walls) * owed - spent_s)
+
+
+def _failures(facts: Facts) -> Iterator[FailureRead]:
+    for block in facts.blocks:
+        yield from _failure((f"block {block.index}",), block.failure)
+    for session in facts.sessions:
+        yield from _failure((f"block {session.block}", session.arm), session.failure)
+    for run in facts.runs:
+        yield from _failure((f"block {run.block}", run.arm, run.workload, run.load), run.failure)
+
+
+def _failure(where: Sequence[str], failure: Failure | None) -> Iterator[FailureRead]:
+    if failure is not None:
+        yield FailureRead(where="/".join(where), failure_class=failure.failure_class, message=failure.message)
+
+
+def _links(digest: str) -> Links:
+    api = f"/api/v1/experiments/{digest}"
+    return Links(self=api, report=f"{api}/report", page=f"/experiments/{digest[:12]}")

@@ -1,0 +1,136 @@
+"""Experiments in Postgres: registered once, found by a prefix of their digest, canceled block by block."""
+
+from sqlalchemy import Select, func, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models import BlockRow, ExperimentRow, RunRow, SessionRow
+from app.db.repository import settle, shown
+from app.domain.errors import NotFound
+from app.domain.evidence import Failure
+from app.domain.lifecycle import EXPERIMENT_MOVES, BlockState, ExperimentState, is_terminal
+from app.domain.manifest import Manifest
+from app.domain.schedule import plan
+from app.experiments.progress import BlockFact, Facts, RunFact, SessionFact
+
+
+class ExperimentRepository:
+    """Registers, finds and cancels, inside the caller's transaction."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def add(self, manifest: Manifest) -> bool:
+        """Register the manifest with a queued block for each planned one; ``False`` if it is known already."""
+        row = {
+            "digest": manifest.digest,
+            "name": manifest.name,
+            "state": ExperimentState.QUEUED,
+            "manifest": manifest.model_dump(mode="json"),
+        }
+        added = insert(ExperimentRow).values(row).on_conflict_do_nothing().returning(ExperimentRow.digest)
+        if await self._session.scalar(added) is None:
+            return False
+        self._session.add_all(
+            BlockRow(experiment_id=manifest.digest, index=block.index, state=BlockState.QUEUED)
+            for block in plan(manifest)
+        )
+        await self._session.flush()
+        return True
+
+    async def version(self, digest: str) -> int:
+        """The experiment's version; raises ``NotFound``."""
+        version = await self._session.scalar(select(ExperimentRow.version).where(ExperimentRow.digest == digest))
+        if version is None:
+            raise NotFound.of("experiment", f"{digest} names no experiment", "list the experiments")
+        return version
+
+    async def facts(self, digest: str) -> Facts:
+        """All facts of one experiment; raises ``NotFound``."""
+        found = await self._facts(select(ExperimentRow).where(ExperimentRow.digest == digest))
+        if not found:
+            raise NotFound.of("experiment", f"{digest} names no experiment", "list the experiments")
+        return found[0]
+
+    async def page(self, after: str | None, limit: int) -> list[Facts]:
+        """Newest first, those older than the experiment ``after``."""
+        place = (ExperimentRow.created_at, ExperimentRow.digest)
+        query = select(ExperimentRow).order_by(*(column.desc() for column in place)).limit(limit)
+        if after is not None:
+            last = (await self._session.execute(select(*place).where(ExperimentRow.digest == after))).one_or_none()
+            if last is None:
+                raise NotFound.of("cursor", "it points to no experiment", "start again without a cursor")
+            query = query.where(tuple_(*place) < tuple_(*last))
+        return await self._facts(query)
+
+    async def cancel(self, digest: str) -> None:
+        """Cancel queued blocks now and ask the holders of leased ones; nothing happens once it is over."""
+        of_it = BlockRow.experiment_id == digest
+        # Blocks before the experiment: every writer takes locks in this order.
+        await self._session.execute(select(BlockRow.id).where(of_it).order_by(BlockRow.id).with_for_update())
+        state = await self._session.scalar(select(ExperimentRow.state).where(ExperimentRow.digest == digest))
+        if state is None or is_terminal(EXPERIMENT_MOVES, state):
+            return
+        await self._session.execute(
+            update(BlockRow)
+            .where(of_it, BlockRow.state == BlockState.QUEUED)
+            .values(state=BlockState.CANCELED, finished_at=func.now())
+        )
+        await self._session.execute(
+            update(BlockRow).where(of_it, BlockRow.state == BlockState.LEASED).values(cancel_requested=True)
+        )
+        await settle(self._session, digest)
+
+    async def _facts(self, query: Select[ExperimentRow]) -> list[Facts]:
+        rows = (await self._session.scalars(query)).all()
+        facts = {row.digest: _facts_of(row) for row in rows}
+        await self._add_blocks(facts)
+        await self._add_sessions(facts)
+        await self._add_runs(facts)
+        return list(facts.values())
+
+    async def _add_blocks(self, facts: dict[str, Facts]) -> None:
+        query = select(BlockRow).where(BlockRow.experiment_id.in_(facts)).order_by(BlockRow.index)
+        for row in await self._session.scalars(query):
+            facts[row.experiment_id].blocks.append(BlockFact(row.index, row.state, _failure(row.failure)))
+
+    async def _add_sessions(self, facts: dict[str, Facts]) -> None:
+        until = func.coalesce(SessionRow.finished_at, func.clock_timestamp())
+        query = (
+            select(
+                SessionRow, BlockRow.experiment_id, BlockRow.index, func.extract("epoch", until - SessionRow.started_at)
+            )
+            .join(BlockRow, BlockRow.id == SessionRow.block_id)
+            .where(BlockRow.experiment_id.in_(facts), shown())
+            .order_by(BlockRow.index, SessionRow.position)
+        )
+        for row, digest, block, wall_s in (await self._session.execute(query)).all():
+            fact = SessionFact(block, row.arm, row.state, _failure(row.failure), float(wall_s))
+            facts[digest].sessions.append(fact)
+
+    async def _add_runs(self, facts: dict[str, Facts]) -> None:
+        query = (
+            select(RunRow, SessionRow.arm, BlockRow.experiment_id, BlockRow.index)
+            .join(SessionRow, SessionRow.id == RunRow.session_id)
+            .join(BlockRow, BlockRow.id == SessionRow.block_id)
+            .where(BlockRow.experiment_id.in_(facts), shown())
+            .order_by(BlockRow.index, SessionRow.position, RunRow.started_at)
+        )
+        for row, arm, digest, block in (await self._session.execute(query)).all():
+            fact = RunFact(block, arm, row.workload, row.load, row.state, _failure(row.failure))
+            facts[digest].runs.append(fact)
+
+
+def _facts_of(row: ExperimentRow) -> Facts:
+    return Facts(
+        manifest=Manifest.model_validate(row.manifest),
+        digest=row.digest,
+        state=row.state,
+        version=row.version,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+    )
+
+
+def _failure(document: object) -> Failure | None:
+    return None if document is None else Failure.model_validate(document)

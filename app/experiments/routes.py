@@ -1,0 +1,106 @@
+"""Experiments: register a manifest, follow it, cancel it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from sse_starlette import EventSourceResponse
+
+from app.domain.errors import IllegalTransition, ManifestRefused, NotFound
+from app.domain.manifest import Manifest, parse_manifest
+from app.domain.vocabulary import Sha256
+from app.errors import PayloadTooLarge, TooManyStreams, UnsupportedMediaType, responses
+from app.experiments.events import Streams
+from app.experiments.examples import MANIFEST
+from app.experiments.schemas import ExperimentPage, ExperimentRead
+from app.experiments.service import ExperimentService
+from app.intake import DocumentRefused, decode_json, decode_yaml
+from app.state import DatabaseDep, SettingsDep
+
+router = APIRouter(prefix="/api/v1/experiments", tags=["experiments"])
+
+_DECODERS = {
+    "application/json": decode_json,
+    "application/yaml": decode_yaml,
+    "application/x-yaml": decode_yaml,
+    "text/yaml": decode_yaml,
+}
+_BODY: Mapping[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A manifest as JSON or YAML; docs/manifest.md lists its fields. At most 1 MiB.",
+        "content": {
+            "application/json": {"schema": Manifest.model_json_schema(), "examples": {"demo": {"value": MANIFEST}}},
+            "application/yaml": {"schema": {"type": "string"}},
+        },
+    }
+}
+
+
+def experiment_service(database: DatabaseDep, settings: SettingsDep) -> ExperimentService:
+    """The service of this request."""
+    return ExperimentService(database, settings)
+
+
+ServiceDep = Annotated[ExperimentService, Depends(experiment_service)]
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=responses(ManifestRefused, DocumentRefused, PayloadTooLarge, UnsupportedMediaType)
+    | {200: {"model": ExperimentRead, "description": "The same manifest was registered before; this is it."}},
+    openapi_extra=dict(_BODY),
+)
+async def register(request: Request, response: Response, service: ServiceDep) -> ExperimentRead:
+    """Register a manifest. The same manifest again gives the first experiment, with status 200."""
+    experiment, created = await service.register(parse_manifest(await decoded_body(request)))
+    response.status_code = 201 if created else 200
+    response.headers["Location"] = experiment.links.self
+    return experiment
+
+
+@router.get("", responses=responses(NotFound))
+async def list_experiments(
+    service: ServiceDep, cursor: Sha256 | None = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
+) -> ExperimentPage:
+    """Experiments, newest first."""
+    return await service.page(cursor, limit)
+
+
+@router.get("/{experiment_id}", responses=responses(NotFound))
+async def read_experiment(experiment_id: str, service: ServiceDep) -> ExperimentRead:
+    """One experiment and its progress, by digest or a unique prefix of at least 12 digits."""
+    return await service.read(experiment_id)
+
+
+@router.get("/{experiment_id}/manifest", responses=responses(NotFound))
+async def read_manifest(experiment_id: str, service: ServiceDep) -> Response:
+    """The manifest's canonical bytes, whose sha256 is the experiment's id."""
+    manifest = await service.manifest(experiment_id)
+    return Response(manifest.canonical(), media_type="application/json")
+
+
+@router.post("/{experiment_id}/cancel", responses=responses(NotFound, IllegalTransition))
+async def cancel(experiment_id: str, service: ServiceDep) -> ExperimentRead:
+    """Stop an experiment; evidence already recorded is kept. Repeating it changes nothing."""
+    return await service.cancel(experiment_id)
+
+
+@router.get(
+    "/{experiment_id}/events", responses=responses(NotFound, TooManyStreams), response_class=EventSourceResponse
+)
+async def follow(experiment_id: str, request: Request, service: ServiceDep) -> EventSourceResponse:
+    """Server-sent events: ``change`` with the new version at each change, ``reconnect`` after ten minutes."""
+    experiment = await service.read(experiment_id)
+    streams = cast("Streams", request.app.state.streams)
+    return EventSourceResponse(streams.follow(experiment.id), headers={"Cache-Control": "no-store"})
+
+
+async def decoded_body(request: Request) -> Any:
+    """The request's JSON or YAML document; raises ``UnsupportedMediaType`` or ``DocumentRefused``."""
+    media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if media_type not in _DECODERS:
+        known = ", ".join(sorted(_DECODERS))
+        raise UnsupportedMediaType.of("Content-Type", f"{media_type or 'nothing'} is not read here", f"send {known}")
+    return _DECODERS[media_type](await request.body())

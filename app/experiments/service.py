@@ -1,0 +1,73 @@
+"""Decides about experiments: whether one may be registered, and when workers are woken. Opens the transactions."""
+
+from app.db.repository import resolve
+from app.db.session import Database
+from app.domain.errors import FieldProblem, ManifestRefused, NotFound
+from app.domain.manifest import Manifest
+from app.domain.trace import check_fit
+from app.evidence.repository import EvidenceRepository
+from app.experiments.progress import read
+from app.experiments.repository import ExperimentRepository
+from app.experiments.schemas import ExperimentPage, ExperimentRead
+from app.queue import wake
+from app.settings import Settings
+
+
+class ExperimentService:
+    """One per request; it holds no state of its own."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+
+    async def register(self, manifest: Manifest) -> tuple[ExperimentRead, bool]:
+        """The experiment of this manifest and whether it is new. Raises ``ManifestRefused`` with every problem."""
+        async with self._database.transaction() as session:
+            repository = ExperimentRepository(session)
+            problems = await _misfits(EvidenceRepository(session), manifest)
+            if problems:
+                raise ManifestRefused(*problems)
+            created = await repository.add(manifest)
+            experiment = read(await repository.facts(manifest.digest))
+        if created:
+            wake(self._settings)
+        return experiment, created
+
+    async def read(self, reference: str) -> ExperimentRead:
+        """The experiment of that digest or prefix; raises ``NotFound``."""
+        async with self._database.reader() as session:
+            repository = ExperimentRepository(session)
+            return read(await repository.facts(await resolve(session, reference)))
+
+    async def manifest(self, reference: str) -> Manifest:
+        """The experiment's manifest; raises ``NotFound``."""
+        async with self._database.reader() as session:
+            repository = ExperimentRepository(session)
+            return (await repository.facts(await resolve(session, reference))).manifest
+
+    async def page(self, cursor: str | None, limit: int) -> ExperimentPage:
+        """Newest first; ``cursor`` is the previous page's ``next_cursor``."""
+        async with self._database.reader() as session:
+            found = await ExperimentRepository(session).page(cursor, limit + 1)
+        items = [read(facts) for facts in found[:limit]]
+        return ExperimentPage(items=items, next_cursor=items[-1].id if len(found) > limit else None)
+
+    async def cancel(self, reference: str) -> ExperimentRead:
+        """Ask for an end; evidence is kept. Doing it twice, or too late, changes nothing."""
+        async with self._database.transaction() as session:
+            repository = ExperimentRepository(session)
+            digest = await resolve(session, reference)
+            await repository.cancel(digest)
+            return read(await repository.facts(digest))
+
+
+async def _misfits(evidence: EvidenceRepository, manifest: Manifest) -> list[FieldProblem]:
+    problems: list[FieldProblem] = []
+    for index, workload in enumerate(manifest.workloads):
+        try:
+            trace = await evidence.read_trace(workload.trace)
+        except NotFound as unknown:
+            problems += [FieldProblem(f"workloads[{index}].trace", p.message, p.remedy) for p in unknown.problems]
+        else:
+            problems += check_fit(manifest, workload.name, trace)
+    return problems[:50]

@@ -1,0 +1,61 @@
+"""The web process: routes and pages around one database. It never imports the worker or touches an accelerator."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.middleware.gzip import GZipMiddleware
+from sqlalchemy import text
+
+from app import errors
+from app.boundary import Boundary
+from app.comparisons.routes import router as comparisons
+from app.comparisons.service import ReportCache
+from app.db.session import Database
+from app.evidence.routes import router as evidence
+from app.experiments.events import Streams
+from app.experiments.routes import router as experiments
+from app.logging import configure
+from app.pages.routes import mount_static
+from app.pages.routes import router as pages
+from app.runs.routes import router as runs
+from app.settings import Settings
+from app.state import DatabaseDep
+
+DESCRIPTION = "Decides, with evidence a sceptic can check, whether speculative decoding helps a workload."
+COMPRESS_FROM = 1024
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application; without ``settings`` they come from the environment. Connects on first use."""
+    chosen = settings or Settings()
+    database = Database(chosen.database_url.get_secret_value())
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        configure(chosen.log_level)
+        yield
+        await database.dispose()
+
+    # The interactive docs would load scripts from another host.
+    app = FastAPI(
+        title="Verdraft", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+    app.state.settings, app.state.database = chosen, database
+    app.state.streams, app.state.reports = Streams(database), ReportCache()
+    errors.install(app)
+    app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM)
+    app.add_middleware(Boundary, host=chosen.host)
+    for router in (experiments, runs, evidence, comparisons):
+        app.include_router(router)
+    app.add_api_route("/healthz", health, tags=["health"])
+    app.include_router(pages)
+    mount_static(app)
+    return app
+
+
+async def health(database: DatabaseDep) -> dict[str, str]:
+    """Whether this process reaches its database."""
+    async with database.reader() as session:
+        await session.execute(text("SELECT 1"))
+    return {"status": "ok"}

@@ -1,0 +1,1 @@
+"""Sessions and runs as readers see them."""
