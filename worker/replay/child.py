@@ -20,6 +20,7 @@ def main(plan_path: Path, directory: Path) -> None:
     """Replay the plan of ``plan_path`` and leave the recording in ``directory``."""
     _die_with_parent()
     plan = decode_plan(plan_path.read_bytes())
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
     priority = _claim_host(plan)
     loop = OpenLoop(plan)
     signal.signal(signal.SIGTERM, lambda *_: loop.cancel())
@@ -27,7 +28,7 @@ def main(plan_path: Path, directory: Path) -> None:
     gc.freeze()
     gc.disable()
     exchanges = loop.run()
-    _release_priority()
+    _release_priority(niceness)
     # Imported late: its threads and pages have no business in the replay.
     from worker.replay.recording import Recording, write_recording  # noqa: PLC0415
 
@@ -54,10 +55,10 @@ def _claim_host(plan: ReplayPlan) -> str:
     return f"nice {os.getpriority(os.PRIO_PROCESS, 0)}"
 
 
-def _release_priority() -> None:
+def _release_priority(niceness: int) -> None:
     """Writing the recording must not outrank an engine that is still at work."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    os.setpriority(os.PRIO_PROCESS, 0, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
 if __name__ == "__main__":
