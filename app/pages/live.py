@@ -1,0 +1,65 @@
+"""The live page's picture of an experiment: the schedule as a grid, and the newest numbers of each condition."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.domain.manifest import Manifest
+from app.domain.schedule import plan
+from app.runs.schemas import RunRead, SessionRead
+
+PLANNED = "PLANNED"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One session of the schedule; ``state`` is ``PLANNED`` until it starts."""
+
+    arm: str
+    state: str
+    session: SessionRead | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One block: its sessions in the order in which they run. ``index`` counts from 0."""
+
+    index: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The latest run of one condition, or ``None`` while there is none."""
+
+    arm: str
+    workload: str
+    load: str
+    run: RunRead | None
+
+
+def schedule_grid(manifest: Manifest, sessions: Iterable[SessionRead]) -> list[Lane]:
+    """The seeded schedule with what became of each session; a later attempt replaces an earlier one."""
+    known = {(s.block, s.arm): s for s in sorted(sessions, key=lambda s: s.attempt)}
+    return [
+        Lane(
+            block.index,
+            tuple(_cell(p.arm, known.get((block.index, p.arm))) for p in block.sessions),
+        )
+        for block in plan(manifest)
+    ]
+
+
+def newest_runs(manifest: Manifest, runs: Sequence[RunRead]) -> list[Newest]:
+    """Each condition with its latest run that has numbers; arms side by side inside a workload and load."""
+    latest = {(r.arm, r.workload, r.load): r for r in sorted(runs, key=lambda r: r.block) if r.summary is not None}
+    loads = sorted(manifest.loads, key=lambda p: p.rate_rps)
+    return [
+        Newest(arm.name, workload.name, load.name, latest.get((arm.name, workload.name, load.name)))
+        for workload in manifest.workloads
+        for load in loads
+        for arm in manifest.arms
+    ]
+
+
+def _cell(arm: str, session: SessionRead | None) -> Cell:
+    return Cell(arm, session.state if session else PLANNED, session)

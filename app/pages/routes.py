@@ -1,0 +1,227 @@
+"""The pages: each route reads what it shows and renders one template."""
+
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from app.domain.errors import DomainError, FieldProblem
+from app.domain.manifest import parse_manifest
+from app.domain.vocabulary import Sha256
+from app.errors import status_of
+from app.experiments.schemas import ExperimentRead
+from app.intake import decode_yaml
+from app.pages import compare, guard, live
+from app.pages.cases import cases
+from app.pages.form import (
+    METHOD_CHOICES,
+    WITH_DRAFT,
+    FormState,
+    Offer,
+    empty_form,
+    input_names,
+    manifest_document,
+    read_form,
+    with_problems,
+)
+from app.pages.readings import Readings, readings
+from app.pages.views import STATIC, error_page, is_over, page
+
+EXPERIMENTS_SHOWN = 20
+REQUESTS_SHOWN = 500
+MANIFEST_BYTES_MAX = 1 << 20
+FOREVER = "public, max-age=31536000, immutable"
+
+Source = Annotated[Readings, Depends(readings)]
+RequestId = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9._-]*$")]
+
+
+class PageRoute(APIRoute):
+    """Answers a domain error with a page instead of problem details."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+
+        async def answer_with_page(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except DomainError as error:
+                return error_page(request, _status_of(error), error.title, error.problems)
+            except RequestValidationError as error:
+                problems = tuple(_address_problem(item) for item in error.errors())
+                return error_page(request, HTTPStatus.UNPROCESSABLE_ENTITY, "The address is not valid", problems)
+
+        return answer_with_page
+
+
+router = APIRouter(route_class=PageRoute, default_response_class=HTMLResponse, include_in_schema=False)
+
+
+@router.get("/")
+async def list_experiments(request: Request, source: Source, cursor: Sha256 | None = None) -> Response:
+    """Every experiment with its state, and the verdicts of those that are over."""
+    listed = await source.experiments.page(cursor, EXPERIMENTS_SHOWN)
+    over = [e for e in listed.items if is_over(e.state) and e.blocks_complete]
+    verdicts = {e.id: (await source.comparisons.report(e.id)).verdicts for e in over}
+    context = {"experiments": listed.items, "verdicts": verdicts, "following": listed.next_cursor}
+    return page(request, "experiments.html", context)
+
+
+@router.get("/experiments/new")
+async def new_experiment(request: Request, source: Source) -> Response:
+    """The form, filled with what workers have published."""
+    offer = await source.offer()
+    return _form_page(request, empty_form(offer), offer)
+
+
+@router.post("/experiments/new")
+async def submit_form(request: Request, source: Source) -> Response:
+    """Submit the form or the pasted manifest; problems come back beside their inputs."""
+    async with request.form(max_files=0, max_fields=500, max_part_size=MANIFEST_BYTES_MAX) as posted:
+        pairs = [(name, value) for name, value in posted.multi_items() if isinstance(value, str)]
+    state, offer = read_form(pairs), await source.offer()
+    guard.check_form(request, state.value(guard.FIELD))
+    pasted = state.value("manifest")
+    try:
+        document = decode_yaml(pasted.encode(), "manifest") if pasted else manifest_document(state, offer)
+        submitted, _ = await source.experiments.register(parse_manifest(document))
+    except DomainError as error:
+        state = with_problems(state, error, ["manifest"] if pasted else input_names(state))
+        return _form_page(request, state, offer, HTTPStatus.UNPROCESSABLE_ENTITY)
+    return RedirectResponse(_address(submitted), HTTPStatus.SEE_OTHER)
+
+
+@router.get("/experiments/{prefix}")
+async def show_experiment(request: Request, prefix: str, source: Source) -> Response:
+    """The live page; once finished, the verdicts come first."""
+    return page(request, "experiment.html", await _live_context(source, prefix))
+
+
+@router.get("/experiments/{prefix}/live")
+async def show_live_fragment(request: Request, prefix: str, source: Source) -> Response:
+    """The part of the live page that changes; a finished experiment asks for the whole page instead."""
+    context = await _live_context(source, prefix)
+    response = page(request, "_live.html", context)
+    if is_over(context["experiment"].state):
+        response.headers["HX-Refresh"] = "true"
+    return response
+
+
+@router.post("/experiments/{prefix}/cancel")
+async def cancel_experiment(request: Request, prefix: str, source: Source) -> Response:
+    """Stop the experiment; evidence already recorded is kept."""
+    async with request.form(max_files=0, max_fields=5) as posted:
+        guard.check_form(request, str(posted.get(guard.FIELD, "")))
+    experiment = await source.experiments.cancel(prefix)
+    return RedirectResponse(_address(experiment), HTTPStatus.SEE_OTHER)
+
+
+@router.get("/experiments/{prefix}/compare")
+async def show_comparison(
+    request: Request, prefix: str, query: Annotated[compare.CompareQuery, Query()], source: Source
+) -> Response:
+    """Arms by stratum and load with intervals; the query is the page's whole state."""
+    experiment = await source.experiments.read(prefix)
+    report = await source.comparisons.report(experiment.id)
+    query.check(report)
+    axis, groups = compare.comparison_groups(report, query)
+    verdict_axis, verdicts = compare.verdict_groups(report)
+    context = {
+        "experiment": experiment,
+        "report": report,
+        "query": query,
+        "metrics": list(compare.Metric),
+        "strata": compare.strata_of(report),
+        "axis": axis,
+        "groups": groups,
+        "verdict_axis": verdict_axis,
+        "verdict_groups": verdicts,
+        "results": compare.chosen_results(report, query),
+        "figures": compare.drawn_figures(report),
+        "mismatches": compare.shown_mismatches(report),
+        "sessions": {(s.block, s.arm): s for s in await source.runs.sessions(experiment.id)},
+    }
+    response = page(request, "compare.html", context)
+    response.headers["HX-Push-Url"] = query.address(f"{_address(experiment)}/compare")
+    return response
+
+
+@router.get("/sessions/{session_id}/log")
+async def show_log(request: Request, session_id: UUID, source: Source) -> Response:
+    """A server's log as text, without control characters."""
+    session = await source.runs.session(session_id)
+    return page(request, "log.html", {"session": session, "log": await source.evidence.log(session_id)})
+
+
+@router.get("/runs/{run_id}")
+async def show_run(request: Request, run_id: UUID, source: Source, cursor: RequestId = "") -> Response:
+    """One run, request by request."""
+    run = await source.runs.run(run_id)
+    seen = await source.evidence.observations(run_id, cursor, REQUESTS_SHOWN)
+    return page(request, "run.html", {"run": run, "cases": cases(seen.items), "following": seen.next_cursor})
+
+
+class HashedFiles(StaticFiles):
+    """Static files; those whose address carries a version or hash may be kept for good."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        if path.startswith("vendor/") or b"v=" in scope.get("query_string", b""):
+            response.headers["Cache-Control"] = FOREVER
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+def mount_static(app: FastAPI) -> None:
+    """Serve scripts, styles and vendored files from this host."""
+    app.mount("/static", HashedFiles(directory=STATIC), name="static")
+
+
+async def _live_context(source: Readings, prefix: str) -> dict[str, Any]:
+    experiment = await source.experiments.read(prefix)
+    manifest = await source.experiments.manifest(experiment.id)
+    sessions, runs = await source.runs.sessions(experiment.id), await source.runs.runs(experiment.id)
+    report = await source.comparisons.report(experiment.id) if experiment.blocks_complete else None
+    axis, groups = compare.verdict_groups(report) if report else (None, [])
+    return {
+        "experiment": experiment,
+        "manifest": manifest,
+        "report": report,
+        "verdict_axis": axis,
+        "verdict_groups": groups,
+        "lanes": live.schedule_grid(manifest, sessions),
+        "newest": live.newest_runs(manifest, runs),
+        "failed_sessions": [s for s in sessions if s.failure is not None],
+        "failed_runs": [r for r in runs if r.failure is not None],
+    }
+
+
+def _form_page(request: Request, state: FormState, offer: Offer, status: int = HTTPStatus.OK) -> Response:
+    return page(
+        request,
+        "new.html",
+        {"form": state, "offer": offer, "methods": METHOD_CHOICES, "methods_with_draft": WITH_DRAFT},
+        status=status,
+    )
+
+
+def _address(experiment: ExperimentRead) -> str:
+    return f"/experiments/{experiment.id[:12]}"
+
+
+def _status_of(error: DomainError) -> int:
+    return HTTPStatus.FORBIDDEN if isinstance(error, guard.ForeignForm) else status_of(error)
+
+
+def _address_problem(item: dict[str, Any]) -> FieldProblem:
+    field = ".".join(str(part) for part in item["loc"][1:])
+    unknown = item["type"] == "extra_forbidden"
+    message = "this parameter is unknown" if unknown else str(item["msg"])
+    return FieldProblem(field or "address", message, "remove it" if unknown else "correct it, or leave it out")

@@ -1,0 +1,7 @@
+// What the pages' scripts find on the window: the vendored libraries.
+import type PlotlyModule from "plotly.js-dist-min";
+
+declare global {
+  const Plotly: typeof PlotlyModule;
+}
+export {};
