@@ -43,6 +43,7 @@ def launch_spec(
     *,
     executable: str,
     target_path: str,
+    tokenizer_path: str,
     draft_path: str | None,
     socket_path: str,
     cache_root: str,
@@ -54,7 +55,11 @@ def launch_spec(
     """
     _refuse_silent_substitutes(manifest, arm, socket_path)
     return LaunchSpec(
-        argv=(executable, "serve", target_path, *_common_flags(manifest, socket_path), *_arm_flags(arm, draft_path)),
+        argv=(
+            *(executable, "serve", target_path, "--tokenizer", tokenizer_path),
+            *_common_flags(manifest, socket_path),
+            *_arm_flags(arm, draft_path),
+        ),
         env=_environment(manifest, executable, cache_root, engine_cores),
         socket_path=socket_path,
         served_model_name=SERVED_MODEL_NAME,

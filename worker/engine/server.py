@@ -80,6 +80,11 @@ class VllmServer:
         """Whether the API server still runs (it ends itself when its engine core dies)."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """The API server's exit code; ``None`` while it runs."""
+        return None if self._process is None else self._process.poll()
+
     async def resolved_config(self) -> dict[str, str]:
         """The engine's own statement of its configuration, ``section.key`` → value."""
         return await server_info(self.socket_path)
