@@ -11,6 +11,7 @@ from app.domain.vocabulary import FailureClass
 from app.evidence.repository import EvidenceRepository
 from app.runs.repository import BlockRepository, ClaimedBlock, Fenced
 from app.settings import Settings
+from worker.bench import Bench
 from worker.cores import split_cores
 from worker.engine.containment import sweep_orphans
 from worker.gpu import HostLock
@@ -18,14 +19,13 @@ from worker.identity import capabilities
 from worker.lease import LEASE_S, CancelRequested, Lease, LeaseLost
 from worker.pins import resolve_pins
 from worker.recorder import Recorder
-from worker.session import Bench, conduct_session
+from worker.session import conduct_session
 
 log = structlog.get_logger()
 
 
-async def conduct_queue(worker: str) -> None:
+async def conduct_queue(settings: Settings, worker: str) -> None:
     """Publish what this host can run, then conduct queued blocks until there is none to claim."""
-    settings = Settings()
     database = Database(settings.database_url.get_secret_value())
     try:
         await _publish(database, settings, worker)
@@ -70,6 +70,8 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock) -> 
         traces=traces,
         executable=pins.executable,
         model_paths=pins.model_paths,
+        model_facts_path=settings.home / "model-facts" / pins.runtime_digest,
+        startup_timeout_s=settings.startup_timeout_s,
         cores=split_cores(),
         recorder=Recorder(database, block, settings.artifact_root),
     )

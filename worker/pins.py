@@ -15,6 +15,7 @@ class Pins:
     """The manifest's references as paths on this host, each verified against its digest."""
 
     executable: Path
+    runtime_digest: str
     model_paths: dict[str, Path]
 
 
@@ -31,7 +32,7 @@ def resolve_pins(manifest: Manifest, settings: Settings) -> Pins:
     drafts = {arm.draft_or_speculator for arm in manifest.arms} - {"none"}
     references = {manifest.target_model, manifest.target_tokenizer, *drafts}
     paths = {reference: resolve_model(reference, settings.model_root) for reference in sorted(references)}
-    return Pins(runtime.executable, paths)
+    return Pins(runtime.executable, runtime.digest, paths)
 
 
 def _host_problems(manifest: Manifest) -> Iterator[FieldProblem]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 
+from app.settings import Settings
 from worker.celery_app import WAKE, celery
 from worker.conductor import conduct_queue
 
@@ -11,4 +12,4 @@ from worker.conductor import conduct_queue
 @celery.task(name=WAKE)
 def wake() -> None:
     """Conduct blocks until none is queued; returns at once when there is nothing to claim."""
-    asyncio.run(conduct_queue(worker=f"{socket.gethostname()}:{os.getpid()}"))
+    asyncio.run(conduct_queue(Settings(), worker=f"{socket.gethostname()}:{os.getpid()}"))

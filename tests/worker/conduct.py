@@ -1,0 +1,83 @@
+"""Conduct experiments on the fake runtime: real Postgres, real processes, real sockets; only the model is simulated."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.db.session import Database
+from app.domain.evidence import ExperimentEvidence
+from app.domain.manifest import Manifest
+from app.evidence.repository import EvidenceRepository
+from app.experiments.service import ExperimentService
+from app.settings import Settings
+from tests.factories import BASELINE, NGRAM, make_manifest, make_trace
+from tests.fakes.runtime import make_fake_runtime
+from worker.conductor import conduct_queue
+from worker.identity import hardware, inspect_runtime, model_digest, software
+
+LOADS = (
+    {"name": "low", "regime": "latency", "rate_rps": 20.0},
+    {"name": "high", "regime": "serving", "rate_rps": 40.0},
+)
+DRAFT_ARM = {"name": "draft-k4", "speculation": {"method": "draft_model", "num_speculative_tokens": 4}}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A host with a fake runtime and a target whose dials are ``dials``."""
+
+    settings: Settings
+    database: Database
+    runtime_root: Path
+    model_root: Path
+
+    async def submit(self, **fields: Any) -> Manifest:
+        """Register a small experiment pinned to this host; keywords as in ``manifest_document``."""
+        trace = make_trace(loads=LOADS, requests=6, warmup=2)
+        document: dict[str, Any] = {
+            "target_model": self.model_reference("target"),
+            "target_tokenizer": self.model_reference("target"),
+            "runtime": inspect_runtime(self.runtime_root / "fake").ref,
+            "hardware": hardware().model_dump(),
+            "software": software().model_dump(),
+            "arms": [BASELINE, NGRAM],
+            "loads": list(LOADS),
+            "blocks": 1,
+        }
+        manifest = make_manifest(traces={"tasks": trace.digest}, **(document | fields))
+        async with self.database.transaction() as session:
+            await EvidenceRepository(session).store_trace(trace)
+        await ExperimentService(self.database, self.settings).register(manifest)
+        return manifest
+
+    async def conduct(self) -> None:
+        """What a woken worker does: everything that is queued."""
+        await conduct_queue(self.settings, worker="test:1")
+
+    async def state(self, manifest: Manifest) -> str:
+        """The experiment's state as the API says it."""
+        return (await ExperimentService(self.database, self.settings).read(manifest.digest)).state
+
+    async def evidence(self, manifest: Manifest) -> ExperimentEvidence:
+        """What was recorded."""
+        async with self.database.reader() as session:
+            return await EvidenceRepository(session).load_evidence(manifest.digest)
+
+    def model_reference(self, alias: str) -> str:
+        """``local:<alias>@sha256:…`` of a directory under the model root."""
+        return f"local:{alias}@sha256:{model_digest(self.model_root / alias)}"
+
+
+def make_place(settings: Settings, database: Database, root: Path, **dials: Any) -> Place:
+    """A place under ``root``; ``dials`` are those of ``tests/fakes/dials.py``."""
+    model_root, runtime_root = root / "models", root / "runtimes"
+    make_fake_runtime(runtime_root / "fake")
+    for alias in ("target", "draft"):
+        (model_root / alias).mkdir(parents=True)
+        (model_root / alias / "config.json").write_text(json.dumps({"model_type": "llama", "alias": alias}))
+    (model_root / "target" / "fake.json").write_text(json.dumps(dials))
+    own = settings.model_copy(
+        update={"model_root": model_root, "runtime_root": runtime_root, "startup_timeout_s": 3.0}
+    )
+    return Place(own, database, runtime_root, model_root)

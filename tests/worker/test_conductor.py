@@ -1,0 +1,177 @@
+"""The story of a block on the fake engine: what is recorded when all goes well, and when each thing fails."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.db.session import Database
+from app.domain.lifecycle import RunState, SessionState
+from app.domain.report import build_report
+from app.domain.vocabulary import FailureClass, Outcome, VerdictWord
+from app.experiments.service import ExperimentService
+from app.settings import Settings
+from tests.factories import BASELINE, NGRAM
+from tests.worker.conduct import DRAFT_ARM, Place, make_place
+from worker.engine.containment import TAG_VARIABLE
+
+PlaceMaker = Callable[..., Place]
+
+
+@pytest.fixture
+async def place(settings: Settings, database: Database, tmp_path: Path) -> AsyncIterator[PlaceMaker]:
+    """Makes the test's place; afterwards no tagged engine may be left."""
+
+    def make(**dials: Any) -> Place:
+        return make_place(settings, database, tmp_path, **dials)
+
+    yield make
+    assert not tagged_processes()
+
+
+def tagged_processes() -> list[int]:
+    """Engines whose supervisor is this process."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        try:
+            environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if TAG_VARIABLE.encode() in environment and f"VERDRAFT_SUPERVISOR={os.getpid()}:".encode() in environment:
+            found.append(int(entry.name))
+    return found
+
+
+async def test_every_arm_is_measured_and_reconciles(place: PlaceMaker) -> None:
+    here = place()
+    manifest = await here.submit(blocks=2)
+    await here.conduct()
+
+    evidence = await here.evidence(manifest)
+    assert await here.state(manifest) == "FINISHED"
+    assert {s.state for s in evidence.sessions} == {SessionState.SUCCEEDED}
+    assert len(evidence.runs) == 2 * 2 * 2
+    for run in evidence.runs:
+        assert run.state is RunState.SUCCEEDED
+        assert {o.outcome for o in run.observations} == {Outcome.SUCCESS}
+    report = build_report(evidence)
+    assert report.reconciliations
+    assert all(r.residual == 0 for r in report.reconciliations)
+    assert report.config_differences == {} or not any(report.config_differences.values())
+    assert all(not c.mismatched for c in report.correctness)
+
+
+async def test_a_start_up_failure_is_recorded_and_stops_no_other_arm(place: PlaceMaker) -> None:
+    here = place(faults={"ngram": {"die_at_startup": True}})
+    manifest = await here.submit(blocks=1)
+    await here.conduct()
+
+    evidence = await here.evidence(manifest)
+    by_arm = {s.arm: s for s in evidence.sessions}
+    failed, baseline = by_arm["ngram-k4"], by_arm["target-only"]
+    assert failed.state is SessionState.FAILED
+    assert failed.failure is not None
+    assert failed.failure.message
+    assert failed.log_sha256 is not None
+    assert (here.settings.artifact_root / failed.log_sha256[:2] / failed.log_sha256).exists()
+    assert "--speculative-config" in failed.argv  # the flag that failed was not changed
+    assert baseline.state is SessionState.SUCCEEDED
+    assert {r.arm for r in evidence.runs if r.state is RunState.SUCCEEDED} == {"target-only"}
+    assert {v.word for v in build_report(evidence).verdicts} == {VerdictWord.INVALID}
+
+
+async def test_a_hang_in_start_up_is_named(place: PlaceMaker) -> None:
+    here = place(faults={"ngram": {"hang_at_startup": True}})
+    manifest = await here.submit()
+    await here.conduct()
+
+    failed = next(s for s in (await here.evidence(manifest)).sessions if s.arm == "ngram-k4")
+    assert failed.failure is not None
+    assert failed.failure.failure_class is FailureClass.HANG
+
+
+async def test_an_engine_that_dies_in_a_run_leaves_the_rest_intact(place: PlaceMaker) -> None:
+    # One canary and two warm-up requests come first; the first run has six.
+    here = place(faults={"ngram": {"die_after_requests": 6}})
+    manifest = await here.submit()
+    await here.conduct()
+
+    evidence = await here.evidence(manifest)
+    broken = [r for r in evidence.runs if r.arm == "ngram-k4"]
+    assert [r.state for r in broken] == [RunState.FAILED]
+    assert broken[0].failure is not None
+    assert broken[0].failure.failure_class is FailureClass.ENGINE_DEAD
+    outcomes = [o.outcome for o in broken[0].observations]
+    assert len(outcomes) == 6
+    assert Outcome.SUCCESS in outcomes
+    assert set(outcomes) - {Outcome.SUCCESS}
+    assert [r.state for r in evidence.runs if r.arm == "target-only"] == [RunState.SUCCEEDED] * 2
+
+
+async def test_an_error_inside_a_stream_is_its_own_outcome(place: PlaceMaker) -> None:
+    here = place(faults={"ngram": {"stream_error_every": 5}})
+    manifest = await here.submit()
+    await here.conduct()
+
+    evidence = await here.evidence(manifest)
+    outcomes = [o.outcome for r in evidence.runs if r.arm == "ngram-k4" for o in r.observations]
+    assert outcomes.count(Outcome.STREAM_ERROR) >= 2
+    assert all(v.word is not VerdictWord.HELPS for v in build_report(evidence).verdicts)
+
+
+async def test_wrong_counters_make_the_arm_invalid(place: PlaceMaker) -> None:
+    here = place(faults={"ngram": {"wrong_metrics": True}})
+    manifest = await here.submit()
+    await here.conduct()
+
+    report = build_report(await here.evidence(manifest))
+    assert any(r.residual for r in report.reconciliations if r.arm == "ngram-k4")
+    assert {v.word for v in report.verdicts} == {VerdictWord.INVALID}
+
+
+async def test_an_orphan_that_ignores_sigterm_is_gone_afterwards(place: PlaceMaker) -> None:
+    here = place(faults={"*": {"orphan": True}})
+    manifest = await here.submit(arms=[BASELINE, NGRAM])
+    await here.conduct()
+
+    assert {s.state for s in (await here.evidence(manifest)).sessions} == {SessionState.SUCCEEDED}
+
+
+async def test_another_host_refuses_the_pins_and_names_each(place: PlaceMaker) -> None:
+    here = place()
+    manifest = await here.submit(hardware={"accelerator": "other chip", "count": 1, "topology": "1 socket"})
+    await here.conduct()
+
+    experiment = await ExperimentService(here.database, here.settings).read(manifest.digest)
+    assert experiment.state == "FAILED"
+    message = experiment.failures[0].message
+    assert "hardware.accelerator" in message
+    assert "other chip" in message
+
+
+async def test_a_draft_gets_its_directory(place: PlaceMaker) -> None:
+    here = place()
+    arm = {**DRAFT_ARM, "draft_or_speculator": here.model_reference("draft")}
+    manifest = await here.submit(arms=[BASELINE, arm])
+    await here.conduct()
+
+    session = next(s for s in (await here.evidence(manifest)).sessions if s.arm == "draft-k4")
+    assert session.state is SessionState.SUCCEEDED
+    assert str(here.model_root / "draft") in session.argv[session.argv.index("--speculative-config") + 1]
+
+
+async def test_cancel_while_measuring_keeps_the_evidence(place: PlaceMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.lease.HEARTBEAT_S", 0.2)
+    here = place(step_ms={"*": 400.0})
+    manifest = await here.submit()
+    service = ExperimentService(here.database, here.settings)
+    conducting = asyncio.create_task(here.conduct())
+    while not (current := (await service.read(manifest.digest)).current) or current.session_state != "MEASURING":
+        await asyncio.sleep(0.1)
+    await service.cancel(manifest.digest)
+    await conducting
+
+    assert await here.state(manifest) == "CANCELED"

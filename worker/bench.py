@@ -1,0 +1,53 @@
+"""What every session of a block shares: resolved paths, parsed traces, split cores and the pen."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.domain.evidence import Failure
+from app.domain.launch import LaunchSpec, launch_spec
+from app.domain.manifest import Manifest
+from app.domain.trace import Trace
+from worker.cores import CoreSplit
+from worker.recorder import Recorder
+
+
+class RunFailed(Exception):
+    """A run, or the warm-up before it, could not be completed; the session cannot go on."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One block's working place."""
+
+    experiment_id: str
+    block_index: int
+    manifest: Manifest
+    traces: dict[str, Trace]
+    """Workload → its trace."""
+    executable: Path
+    model_paths: dict[str, Path]
+    """Model reference → directory, digest verified."""
+    model_facts_path: Path
+    startup_timeout_s: float
+    cores: CoreSplit
+    recorder: Recorder
+
+    def launch(self, arm_name: str, scratch: Path) -> LaunchSpec:
+        """How to start the arm's server with its socket and caches under ``scratch``."""
+        arm = next(a for a in self.manifest.arms if a.name == arm_name)
+        draft = self.model_paths.get(arm.draft_or_speculator)
+        return launch_spec(
+            self.manifest,
+            arm,
+            executable=str(self.executable),
+            target_path=str(self.model_paths[self.manifest.target_model]),
+            tokenizer_path=str(self.model_paths[self.manifest.target_tokenizer]),
+            draft_path=None if draft is None else str(draft),
+            socket_path=str(scratch / "vllm.sock"),
+            cache_root=str(scratch / "cache"),
+            engine_cores=",".join(map(str, self.cores.engine)),
+        )
