@@ -32,3 +32,4 @@ def configure(level: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # one line per request of ours is noise

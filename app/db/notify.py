@@ -5,7 +5,7 @@ An event carries an id and a version, never the change itself; readers fetch wha
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import psycopg
@@ -36,10 +36,10 @@ async def subscribe(url: str, timeout_s: float | None = None) -> AsyncGenerator[
     conninfo = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
         await connection.execute(f"LISTEN {CHANNEL}")
-        yield _changes(connection, timeout_s)
+        async with aclosing(connection.notifies(timeout=timeout_s)) as notices:  # while open it locks the connection
+            yield (_change(notice) async for notice in notices)
 
 
-async def _changes(connection: psycopg.AsyncConnection, timeout_s: float | None) -> AsyncIterator[Change]:
-    async for notice in connection.notifies(timeout=timeout_s):
-        document = json.loads(notice.payload)
-        yield Change(document["experiment"], document["version"])
+def _change(notice: psycopg.Notify) -> Change:
+    document = json.loads(notice.payload)
+    return Change(document["experiment"], document["version"])

@@ -13,7 +13,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import BlockRow, ExperimentRow, RunRow, SessionRow
-from app.db.repository import Fenced, failure_document, hold, hold_run, settle, storable, touch
+from app.db.repository import Fenced, failure_document, hold, hold_run, hold_session, settle, storable, touch
 from app.domain.errors import IllegalTransition
 from app.domain.evidence import CounterDeltas, Failure
 from app.domain.lifecycle import (
@@ -110,7 +110,7 @@ class BlockRepository:
 
     async def finish(self, block_id: UUID, fence: int, state: BlockState, failure: Failure | None) -> None:
         """End the block; the last one also ends its experiment. Raises ``Fenced`` or ``IllegalTransition``."""
-        experiment_id = await self._hold(block_id, fence)
+        experiment_id = await hold(self._session, BlockRow.id == block_id, fence)
         check_move(BLOCK_MOVES, BlockState.LEASED, state)
         if not is_terminal(BLOCK_MOVES, state):
             raise IllegalTransition.of("state", f"a worker cannot finish a block as {state}", "name a terminal state")
@@ -132,7 +132,7 @@ class BlockRepository:
 
     async def start_session(self, block_id: UUID, fence: int, arm: str, position: int) -> UUID:
         """Record that a fresh server of ``arm`` is being started."""
-        experiment_id = await self._hold(block_id, fence)
+        experiment_id = await hold(self._session, BlockRow.id == block_id, fence)
         attempt = await self._session.scalar(select(BlockRow.attempt).where(BlockRow.id == block_id))
         row = SessionRow(
             block_id=block_id, fence=fence, attempt=attempt, arm=arm, position=position, state=SessionState.STARTING
@@ -146,12 +146,11 @@ class BlockRepository:
         self, session_id: UUID, fence: int, state: SessionState, failure: Failure | None = None
     ) -> None:
         """Move a session along its state machine; raises ``Fenced`` or ``IllegalTransition``."""
-        block_id = await self._session.scalar(select(SessionRow.block_id).where(SessionRow.id == session_id))
-        experiment_id = await self._hold(block_id, fence)
+        experiment_id = await hold_session(self._session, session_id, fence)
         ended = is_terminal(SESSION_MOVES, state)
         moved = await self._session.scalar(
             update(SessionRow)
-            .where(SessionRow.id == session_id, SessionRow.fence == fence)
+            .where(SessionRow.id == session_id)
             .where(SessionRow.state.in_(sources_of(SESSION_MOVES, state)))
             .values(
                 state=state,
@@ -177,11 +176,10 @@ class BlockRepository:
         memory: dict[str, str],
     ) -> None:
         """Record how a session's server started and what it says of itself."""
-        block_id = await self._session.scalar(select(SessionRow.block_id).where(SessionRow.id == session_id))
-        experiment_id = await self._hold(block_id, fence)
+        experiment_id = await hold_session(self._session, session_id, fence)
         await self._session.execute(
             update(SessionRow)
-            .where(SessionRow.id == session_id, SessionRow.fence == fence)
+            .where(SessionRow.id == session_id)
             .values(
                 startup_ns=startup_ns,
                 argv=list(argv),
@@ -194,8 +192,7 @@ class BlockRepository:
 
     async def start_run(self, session_id: UUID, fence: int, workload: str, load: str) -> UUID:
         """Record that a replay begins."""
-        block_id = await self._session.scalar(select(SessionRow.block_id).where(SessionRow.id == session_id))
-        experiment_id = await self._hold(block_id, fence)
+        experiment_id = await hold_session(self._session, session_id, fence)
         row = RunRow(session_id=session_id, fence=fence, workload=workload, load=load, state=RunState.MEASURING)
         self._session.add(row)
         await self._session.flush()
@@ -229,9 +226,6 @@ class BlockRepository:
         if ended is None:
             raise IllegalTransition.of("state", f"the run is over and cannot become {state}", "start another run")
         await touch(self._session, experiment_id)
-
-    async def _hold(self, block_id: UUID | None, fence: int) -> str:
-        return await hold(self._session, BlockRow.id == block_id, fence)
 
     async def _start_experiment(self, experiment_id: str) -> None:
         await self._session.execute(
