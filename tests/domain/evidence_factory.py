@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from app.domain.condition import expand
 from app.domain.evidence import (
@@ -29,10 +30,10 @@ PROMPT_TOKENS = 30
 KV_TOKENS = "10,000"
 
 
-def manifest_document(**changes: object) -> dict[str, object]:
+def manifest_document(**changes: object) -> dict[str, Any]:
     """A valid manifest as a decoded document: target-only and ngram, one workload, both regimes, five blocks."""
     model = f"local:tiny-target@sha256:{'a' * 64}"
-    document: dict[str, object] = {
+    document: dict[str, Any] = {
         "name": "known-truth",
         "target_model": model,
         "target_tokenizer": model,
@@ -72,7 +73,7 @@ def make_manifest(**changes: object) -> Manifest:
 class Dials:
     """The truth. ``speedup`` maps load → how much faster ngram's requests are than target-only's."""
 
-    speedup: dict[str, float] = field(default_factory=dict)
+    speedup: dict[str, float] = field(default_factory=dict[str, float])
     block_noise: float = 0.005
     """Standard deviation of each session's log speed, independent between arms."""
     accepted: int = 3
@@ -199,7 +200,9 @@ def make_observation(
     return RequestObservation.model_validate({**facts, **changes})
 
 
-def replace_run(evidence: ExperimentEvidence, *, arm: str, block: int, load: str, **changes: object) -> ExperimentEvidence:
+def replace_run(
+    evidence: ExperimentEvidence, *, arm: str, block: int, load: str, **changes: object
+) -> ExperimentEvidence:
     """The evidence with one run changed."""
     runs = tuple(
         run.model_copy(update=changes) if (run.arm, run.block, run.load) == (arm, block, load) else run
@@ -211,9 +214,7 @@ def replace_run(evidence: ExperimentEvidence, *, arm: str, block: int, load: str
 
 def replace_session(evidence: ExperimentEvidence, *, arm: str, block: int, **changes: object) -> ExperimentEvidence:
     """The evidence with one session changed."""
-    sessions = tuple(
-        s.model_copy(update=changes) if (s.arm, s.block) == (arm, block) else s for s in evidence.sessions
-    )
+    sessions = tuple(s.model_copy(update=changes) if (s.arm, s.block) == (arm, block) else s for s in evidence.sessions)
     assert sessions != evidence.sessions, "the change must change something"
     return evidence.model_copy(update={"sessions": sessions})
 

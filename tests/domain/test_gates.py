@@ -1,0 +1,227 @@
+from typing import Any
+
+import pytest
+
+from app.domain.condition import Condition
+from app.domain.evidence import ExperimentEvidence
+from app.domain.gates import broken_gates, config_differences, reconcile
+from app.domain.lifecycle import RunState, SessionState
+from app.domain.observation import RequestObservation
+from app.domain.pairing import complete_blocks
+from app.domain.vocabulary import NS_PER_MS, Outcome
+from tests.domain.evidence_factory import (
+    STARTUP_FAILED,
+    Dials,
+    find_run,
+    make_evidence,
+    make_manifest,
+    manifest_document,
+    replace_run,
+    replace_session,
+)
+
+LOW = Condition("ngram", "copy", "low")
+WHERE: dict[str, Any] = {"arm": "ngram", "block": 2, "load": "low"}
+
+
+def gates(evidence: ExperimentEvidence, condition: Condition = LOW) -> tuple[str, ...]:
+    """The broken gates of one condition."""
+    return broken_gates(evidence, complete_blocks(evidence), condition)
+
+
+def with_first(evidence: ExperimentEvidence, count: int = 1, **changes: object) -> ExperimentEvidence:
+    """The first ``count`` requests of one run changed."""
+    run = find_run(evidence, **WHERE)
+    changed = tuple(
+        RequestObservation.model_validate({**o.model_dump(), **changes}) if i < count else o
+        for i, o in enumerate(run.observations)
+    )
+    return replace_run(evidence, **WHERE, observations=changed)
+
+
+def counters(evidence: ExperimentEvidence, **changes: object) -> ExperimentEvidence:
+    """One run's counters changed."""
+    run = find_run(evidence, **WHERE)
+    assert run.counters is not None
+    return replace_run(evidence, **WHERE, counters=run.counters.model_copy(update=changes))
+
+
+def test_sound_evidence_breaks_no_gate() -> None:
+    evidence = make_evidence()
+    assert gates(evidence) == ()
+    assert gates(evidence, Condition("ngram", "copy", "high")) == ()
+
+
+@pytest.mark.parametrize(
+    ("counter", "quantity"),
+    [
+        ("spec_decode_num_drafts", "drafts"),
+        ("spec_decode_num_draft_tokens", "draft_tokens"),
+        ("spec_decode_num_accepted_tokens", "accepted_tokens"),
+        ("prompt_tokens", "prompt_tokens"),
+        ("generation_tokens", "generation_tokens"),
+    ],
+)
+def test_counters_off_by_one_are_found_with_their_residual(counter: str, quantity: str) -> None:
+    evidence = make_evidence()
+    run = find_run(evidence, **WHERE)
+    off = counters(evidence, **{counter: getattr(run.counters, counter) + 1})
+    assert any(words.startswith(f"block 2, ngram: {quantity}: ") and "residual -1" in words for words in gates(off))
+    assert gates(off, Condition("ngram", "copy", "high")) == ()
+
+
+def test_reconciliation_lines_of_a_sound_run_have_no_residual() -> None:
+    lines = reconcile(find_run(make_evidence(), **WHERE))
+    assert [line.quantity for line in lines] == [
+        "prompt_tokens",
+        "generation_tokens",
+        "drafts",
+        "draft_tokens",
+        "accepted_tokens",
+    ]
+    assert all(line.residual == 0 and line.counter_delta > 0 for line in lines)
+
+
+def test_the_baseline_has_no_speculative_lines() -> None:
+    lines = reconcile(find_run(make_evidence(), arm="target-only", block=0, load="low"))
+    assert [line.quantity for line in lines] == ["prompt_tokens", "generation_tokens"]
+
+
+def test_missing_counters_are_named() -> None:
+    assert gates(replace_run(make_evidence(), **WHERE, counters=None)) == (
+        "block 2, ngram: the engine's counters were not recorded",
+    )
+
+
+def test_an_arm_that_drafts_nothing_is_not_that_arm() -> None:
+    idle = with_first(make_evidence(), count=12, speculation=None)
+    silent = counters(
+        idle,
+        spec_decode_num_drafts=0,
+        spec_decode_num_draft_tokens=0,
+        spec_decode_num_accepted_tokens=0,
+        spec_decode_num_accepted_tokens_per_pos=(0, 0, 0, 0),
+    )
+    assert gates(silent) == ("block 2: ngram drafted nothing",)
+    absent = counters(
+        idle, spec_decode_num_drafts=None, spec_decode_num_draft_tokens=None, spec_decode_num_accepted_tokens=None
+    )
+    assert gates(absent) == ("block 2: ngram exposes no speculative counters",)
+
+
+def test_positions_that_rise_break_an_identity() -> None:
+    off = counters(make_evidence(), spec_decode_num_accepted_tokens_per_pos=(59, 60, 61, 0))
+    assert gates(off) == ("block 2: ngram: engine counters: accepted by position rises",)
+
+
+def test_a_late_client_voids_the_run() -> None:
+    late = with_first(make_evidence(), sent_ns=6 * NS_PER_MS)
+    assert len(gates(late)) == 1
+    assert "the client sent late" in gates(late)[0]
+
+
+def test_lateness_may_reach_two_percent_of_a_long_ttft() -> None:
+    evidence = make_evidence()
+    slow = find_run(evidence, **WHERE)
+    shifted = tuple(
+        o.model_copy(
+            update={
+                "chunk_ns": tuple(t + 400 * NS_PER_MS for t in o.chunk_ns),
+                "end_ns": (o.end_ns or 0) + 400 * NS_PER_MS,
+                "sent_ns": o.due_ns + 7 * NS_PER_MS,
+            }
+        )
+        for o in slow.observations
+    )
+    assert gates(replace_run(evidence, **WHERE, observations=shifted)) == ()
+
+
+def test_a_difference_in_configuration_is_shown_with_both_values() -> None:
+    evidence = replace_session(
+        make_evidence(), arm="ngram", block=1, resolved_config={"model_config.dtype": "torch.float32"}
+    )
+    differences = config_differences(evidence, complete_blocks(evidence))
+    assert differences == {"ngram": {"model_config.dtype": ("torch.bfloat16", "torch.float32")}}
+    assert any("model_config.dtype" in words for words in gates(evidence))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "speculative_config.method",
+        "cache_config.num_gpu_blocks",
+        "observability_config.per_request_spec_decode_metrics",
+    ],
+)
+def test_consequences_of_speculation_may_differ(field: str) -> None:
+    evidence = replace_session(
+        make_evidence(), arm="ngram", block=1, resolved_config={"model_config.dtype": "torch.bfloat16", field: "x"}
+    )
+    assert gates(evidence) == ()
+
+
+def test_an_unrecorded_configuration_cannot_be_compared() -> None:
+    evidence = replace_session(make_evidence(), arm="ngram", block=1, resolved_config={})
+    assert gates(evidence) == ("block 1: the resolved configuration of ngram was not recorded",)
+
+
+def test_a_failed_start_is_evidence_against_its_arm_only() -> None:
+    evidence = replace_session(make_evidence(), arm="ngram", block=1, state=SessionState.FAILED, failure=STARTUP_FAILED)
+    evidence = evidence.model_copy(update={"runs": tuple(r for r in evidence.runs if (r.arm, r.block) != ("ngram", 1))})
+    assert complete_blocks(evidence).indices == (0, 1, 2, 3, 4)
+    assert gates(evidence) == (
+        "block 1: the session of ngram did not complete (CONFIG: Unsupported speculative method: 'mtp')",
+    )
+
+
+def test_a_server_that_dies_later_leaves_the_runs_before_it_valid() -> None:
+    evidence = replace_session(make_evidence(), arm="ngram", block=1, state=SessionState.FAILED, failure=STARTUP_FAILED)
+    evidence = replace_run(
+        evidence, arm="ngram", block=1, load="high", state=RunState.FAILED, failure=STARTUP_FAILED, observations=()
+    )
+    assert gates(evidence) == ()
+    assert "the run of ngram did not complete" in gates(evidence, Condition("ngram", "copy", "high"))[0]
+
+
+def test_a_block_under_way_is_not_used() -> None:
+    evidence = replace_session(make_evidence(), arm="ngram", block=4, state=SessionState.MEASURING)
+    assert complete_blocks(evidence).indices == (0, 1, 2, 3)
+
+
+def test_failed_requests_above_one_percent_break_the_gate() -> None:
+    failed = with_first(make_evidence(), outcome=Outcome.HTTP_ERROR)
+    assert "block 2, ngram: 1 of 12 requests failed, more than 1%" in gates(failed)
+
+
+def test_a_request_missing_from_a_run_is_found() -> None:
+    evidence = make_evidence()
+    run = find_run(evidence, **WHERE)
+    short = replace_run(evidence, **WHERE, observations=run.observations[1:])
+    assert any("11 observations do not match the trace's 12 requests" in words for words in gates(short))
+
+
+def test_invented_prompts_cannot_speak_of_acceptance() -> None:
+    evidence = make_evidence().model_copy(update={"content_valid": {"copy": False}})
+    assert "not real text" in gates(evidence)[0]
+
+
+def test_a_cache_that_should_be_off_is_found() -> None:
+    assert "prefix cache" in gates(with_first(make_evidence(), cached_tokens=16))[0]
+
+
+def test_cache_hits_must_agree_between_arms_where_the_cache_is_on() -> None:
+    serving = {**manifest_document()["serving"], "prefix_caching": True}
+    evidence = make_evidence(Dials(manifest=make_manifest(serving=serving)))
+    assert gates(evidence) == ()
+    assert gates(with_first(evidence, cached_tokens=16)) == (
+        "block 2: 1 requests differ in cached prompt tokens between the arms, by 16 tokens together",
+    )
+
+
+def test_speculation_in_target_only_is_found() -> None:
+    evidence = make_evidence()
+    donor = find_run(evidence, **WHERE).observations[0].speculation
+    run = find_run(evidence, arm="target-only", block=2, load="low")
+    odd = tuple(o.model_copy(update={"speculation": donor}) for o in run.observations)
+    spoiled = replace_run(evidence, arm="target-only", block=2, load="low", observations=odd)
+    assert "block 2: target-only reported speculation" in gates(spoiled)
