@@ -23,6 +23,8 @@ import psutil
 import psycopg
 import redis
 from psycopg import sql
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from app.domain.errors import DomainError
 
@@ -261,7 +263,8 @@ def stop_redis(home: Path) -> None:
 
 
 def _redis(home: Path) -> redis.Redis:
-    return redis.Redis(unix_socket_path=str(socket_directory(home) / "redis.sock"), socket_timeout=5)
+    at_once = Retry(NoBackoff(), 0)  # a socket nobody listens on is an answer, not a fault
+    return redis.Redis(unix_socket_path=str(socket_directory(home) / "redis.sock"), socket_timeout=5, retry=at_once)
 
 
 def _redis_server() -> str:

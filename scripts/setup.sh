@@ -3,7 +3,7 @@
 # there and right is left alone, two at once wait for each other, and nothing outside this directory changes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE="${UV_LINK_MODE:-copy}"
+export UV_PYTHON_DOWNLOADS=never
 unset VIRTUAL_ENV PYTHONHOME PYTHONPATH
 
 die() { printf 'setup: %s\n' "$@" >&2; exit 1; }
