@@ -16,7 +16,7 @@ import yaml
 from rich.console import Console
 
 from app.bundle import verify
-from app.client import Problem, Refused, Service, problem
+from app.client import Problem, Refused, Service, complaint, problem
 from app.domain.errors import DomainError, ManifestRefused
 from app.domain.manifest import Manifest, parse_manifest
 from app.domain.schedule import plan
@@ -196,10 +196,8 @@ def _complain(refusal: Problem, *, as_json: bool) -> None:
     if as_json:
         _tell(refusal, as_json=True)
         return
-    typer.echo(f"{refusal['title']}:", err=True)
-    for item in refusal.get("problems") or [{"field": "", "message": refusal.get("detail"), "remedy": ""}]:
-        remedy = f" ({item['remedy']})" if item["remedy"] else ""
-        typer.echo(f"  {item['field']}: {item['message']}{remedy}", err=True)
+    for line in complaint(refusal):
+        typer.echo(line, err=True)
 
 
 def _tell(answer: Any, *, as_json: bool = False) -> None:

@@ -25,9 +25,9 @@ class Refused(Exception):
 class Service:
     """The API at ``url``; a context manager. Every method raises ``Refused``."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
         self.url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT_S)
+        self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -87,6 +87,14 @@ def problem(title: str, *problems: FieldProblem) -> Problem:
     listed = [{"field": p.field, "message": p.message, "remedy": p.remedy} for p in problems]
     detail = "; ".join(f"{p.field}: {p.message}" for p in problems)
     return {"type": "about:blank", "title": title, "status": None, "detail": detail, "problems": listed}
+
+
+def complaint(refusal: Problem) -> Iterator[str]:
+    """Problem details in lines for a person: the title, then each field with its remedy."""
+    yield f"{refusal['title']}:"
+    for item in refusal.get("problems") or [{"field": "service", "message": refusal.get("detail"), "remedy": ""}]:
+        remedy = f" ({item['remedy']})" if item["remedy"] else ""
+        yield f"  {item['field']}: {item['message']}{remedy}"
 
 
 def _problem_of(response: httpx.Response) -> Problem:

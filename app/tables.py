@@ -1,14 +1,14 @@
-"""A report as text: one line per arm × workload × load, the reasons below, and the recommendation."""
+"""A report as text: one line per arm, workload and load, the reasons below, and the recommendation."""
+
+from collections.abc import Iterator
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from app.domain.report import ArmResult, Estimate, Report, Verdict
 from app.domain.vocabulary import VerdictWord
 
-WIDTH_MIN = 118
-"""A verdict line is not broken in a narrow log."""
+HEADINGS = ("arm", "workload", "load", "verdict", "ratio [interval]", "acceptance", "mismatches", "metric")
 _STYLES = {
     VerdictWord.HELPS: "bold green",
     VerdictWord.HURTS: "bold red",
@@ -20,35 +20,32 @@ _STYLES = {
 
 def print_verdicts(console: Console, report: Report) -> None:
     """Print the verdict table of a report; an interim or exploratory one says so in its title."""
-    console.print(_table(report), width=max(console.width, WIDTH_MIN), crop=False, no_wrap=True)
+    console.print(Text(_title(report), style="bold"), soft_wrap=True)
+    for line in _lines(report):
+        console.print(line, soft_wrap=True)
     for verdict in report.verdicts:
         for reason in verdict.reasons:
-            line = f"  {verdict.arm} / {verdict.workload} / {verdict.load}: {reason}"
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            console.print(Text(f"  {verdict.arm} / {verdict.workload} / {verdict.load}: {reason}"), soft_wrap=True)
     if not report.interim:
-        console.print(f"Recommendation: {report.recommendation.sentence}", markup=False, soft_wrap=True)
-        console.print(f"Scope: {report.recommendation.scope}", markup=False, highlight=False, soft_wrap=True)
+        console.print(Text(f"Recommendation: {report.recommendation.sentence}"), soft_wrap=True)
+        console.print(Text(f"Scope: {report.recommendation.scope}"), soft_wrap=True)
 
 
-def _table(report: Report) -> Table:
-    table = Table(title=_title(report), title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for heading in ("arm", "workload", "load", "verdict"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("ratio [interval]", "acceptance", "mismatches"):
-        table.add_column(heading, no_wrap=True, justify="right")
-    table.add_column("metric", no_wrap=True)
+def _lines(report: Report) -> Iterator[Text]:
+    """Aligned by hand: a verdict is never cut or wrapped by the width of a terminal or a log."""
     results = {(r.arm, r.workload, r.load): r for r in report.results if r.stratum == "all"}
-    for verdict in report.verdicts:
-        key = (verdict.arm, verdict.workload, verdict.load)
-        table.add_row(
-            *key,
-            _word(verdict),
-            estimate_text(verdict.ratio),
-            _acceptance(results.get(key)),
-            _mismatches(report, verdict.arm),
-            verdict.metric,
-        )
-    return table
+    rows = [_cells(report, verdict, results) for verdict in report.verdicts]
+    widths = [max(len(row[i]) for row in [HEADINGS, *rows]) for i in range(len(HEADINGS))]
+    styles = ["underline", *(_STYLES[verdict.word] for verdict in report.verdicts)]
+    for row, style in zip([HEADINGS, *rows], styles, strict=True):
+        yield Text("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), style=style)
+
+
+def _cells(report: Report, verdict: Verdict, results: dict[tuple[str, str, str], ArmResult]) -> tuple[str, ...]:
+    key = (verdict.arm, verdict.workload, verdict.load)
+    word = f"{verdict.word} (exploratory)" if verdict.exploratory else str(verdict.word)
+    numbers = (estimate_text(verdict.ratio), _acceptance(results.get(key)), _mismatches(report, verdict.arm))
+    return (*key, word, *numbers, verdict.metric)
 
 
 def _title(report: Report) -> str:
@@ -56,11 +53,6 @@ def _title(report: Report) -> str:
     if report.interim:
         return f"INTERIM after {done}: not a decision"
     return f"Verdict after {done}" + (" (EXPLORATORY: fewer than five blocks)" if report.exploratory else "")
-
-
-def _word(verdict: Verdict) -> Text:
-    mark = " (exploratory)" if verdict.exploratory else ""
-    return Text(f"{verdict.word}{mark}", style=_STYLES[verdict.word])
 
 
 def estimate_text(estimate: Estimate | None) -> str:

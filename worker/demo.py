@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from tokenizers import Tokenizer
 
-from app.client import Refused, Service, problem
+from app.client import Refused, Service, complaint, problem
 from app.demo.manifest import DRAFT_ALIAS, HEAD_ALIASES, TARGET_ALIAS, Platform, demo_manifest, skipped_arms
 from app.demo.workloads import build_traces, demo_loads
 from app.domain.errors import DomainError
@@ -35,9 +35,11 @@ def run_demo(settings: Settings, *, blocks: int, full: bool, console: Console) -
         with Service(f"http://127.0.0.1:{settings.port}") as service:
             return _run(service, settings, blocks, full=full, console=console)
     except DomainError as error:
-        _complain(console, problem(error.title, *error.problems))
+        refusal = problem(error.title, *error.problems)
     except Refused as error:
-        _complain(console, error.problem)
+        refusal = error.problem
+    for line in complaint(refusal):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     return EXIT_REFUSED
 
 
@@ -131,9 +133,3 @@ def _local(settings: Settings, alias: str) -> str:
         message = f"the model directory {alias} is missing from {settings.model_root}"
         raise DomainError.of("target_model", message, "restore it from the repository, or set VERDRAFT_MODEL_ROOT")
     return f"local:{alias}@sha256:{model_digest(directory)}"
-
-
-def _complain(console: Console, refusal: dict[str, object]) -> None:
-    console.print(
-        f"The demo stopped. {refusal['title']}: {refusal.get('detail')}", markup=False, highlight=False, soft_wrap=True
-    )

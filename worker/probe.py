@@ -86,6 +86,7 @@ def _spec(settings: Settings, manifest: Manifest, scratch: Path) -> LaunchSpec:
         manifest.baseline,
         executable=str(pins.executable),
         target_path=str(pins.model_paths[manifest.target_model]),
+        tokenizer_path=str(pins.model_paths[manifest.target_tokenizer]),
         draft_path=None,
         socket_path=str(scratch / "vllm.sock"),
         cache_root=str(scratch / "cache"),

@@ -1,0 +1,71 @@
+"""The command against a real service: a real socket and a real Postgres."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Verdraft
+from tests.conftest import LiveServer
+from tests.factories import make_trace, manifest_document
+
+NOBODY = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def manifest_file(tmp_path: Path) -> Path:
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(manifest_document()))
+    return path
+
+
+@pytest.fixture
+def trace_file(tmp_path: Path) -> Path:
+    path = tmp_path / "tasks.jsonl"
+    path.write_bytes(make_trace().encode())
+    return path
+
+
+def test_upload_submit_list_and_cancel(
+    verdraft: Verdraft, live_server: LiveServer, manifest_file: Path, trace_file: Path
+) -> None:
+    url = ("--url", live_server.url)
+    assert verdraft("workload", "upload", trace_file, *url).exit_code == 0
+    submitted = verdraft("submit", manifest_file, *url)
+    assert submitted.exit_code == 0, submitted.output
+    identity = submitted.stdout.splitlines()[0].removeprefix("id: ")
+    assert verdraft("submit", manifest_file, *url).stdout == submitted.stdout
+    assert identity[:12] in verdraft("list", *url).stdout
+    assert json.loads(verdraft("list", "--json", *url).stdout)[0]["id"] == identity
+    assert "CANCELED" in verdraft("cancel", identity[:12], *url).stdout
+
+
+def test_a_gate_without_a_verdict_is_refused(
+    verdraft: Verdraft, live_server: LiveServer, manifest_file: Path, trace_file: Path
+) -> None:
+    url = ("--url", live_server.url)
+    verdraft("workload", "upload", trace_file, *url)
+    identity = verdraft("submit", manifest_file, *url).stdout.split()[1]
+    gate = verdraft("gate", identity, *url)
+    assert gate.exit_code == 1
+    assert "no verdict" in gate.stderr
+
+
+def test_a_manifest_whose_trace_is_missing_is_refused_by_field(
+    verdraft: Verdraft, live_server: LiveServer, manifest_file: Path
+) -> None:
+    refused = verdraft("submit", manifest_file, "--url", live_server.url)
+    assert refused.exit_code == 1
+    assert "workloads[0].trace" in refused.stderr
+
+
+def test_an_unknown_experiment_is_problem_details(verdraft: Verdraft, live_server: LiveServer) -> None:
+    refused = verdraft("report", "f" * 64, "--json", "--url", live_server.url)
+    assert refused.exit_code == 1
+    assert json.loads(refused.stdout)["status"] == 404
+
+
+def test_a_service_that_is_not_there_says_what_to_do(verdraft: Verdraft) -> None:
+    refused = verdraft("list", "--url", NOBODY)
+    assert refused.exit_code == 1
+    assert "verdraft up" in refused.stderr
