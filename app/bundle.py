@@ -55,17 +55,28 @@ def pack(evidence: ExperimentEvidence, traces: Mapping[str, Trace], report: Repo
         EVIDENCE: canonical_model(evidence),
         REPORT: canonical_model(report),
     }
-    index = BundleIndex(
-        experiment=evidence.manifest.digest,
-        analysis_version=report.analysis_version,
-        members=tuple(Member(path=p, sha256=digest(content), bytes=len(content)) for p, content in members.items()),
+    index = index_of(members, evidence.manifest.digest, report.analysis_version)
+    return archive({INDEX: index, **members})
+
+
+def index_of(members: Mapping[str, bytes], experiment: str, analysis_version: str) -> bytes:
+    """The index of these members."""
+    listed = tuple(
+        Member(path=path, sha256=digest(content), bytes=len(content))
+        for path, content in members.items()
+        if path != INDEX
     )
+    return canonical_model(BundleIndex(experiment=experiment, analysis_version=analysis_version, members=listed))
+
+
+def archive(members: Mapping[str, bytes]) -> bytes:
+    """A tar.zst of the members in order, without times or owners."""
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for path, content in {INDEX: canonical_model(index), **members}.items():
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for path, content in members.items():
             entry = tarfile.TarInfo(path)
             entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
+            tar.addfile(entry, io.BytesIO(content))
     return zstandard.compress(packed.getvalue(), 10)
 
 
@@ -85,10 +96,10 @@ def unpack(file: BinaryIO) -> dict[str, bytes]:
     """The regular files of a bundle by path, in memory; nothing is written. At most 2 GiB unpacked."""
     members: dict[str, bytes] = {}
     left = UNPACKED_MAX
-    with zstandard.ZstdDecompressor().stream_reader(file) as plain, tarfile.open(fileobj=plain, mode="r|") as archive:
-        for entry in archive:
+    with zstandard.ZstdDecompressor().stream_reader(file) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
+        for entry in tar:
             left -= entry.size
-            content = archive.extractfile(entry) if entry.isreg() and left >= 0 else None
+            content = tar.extractfile(entry) if entry.isreg() and left >= 0 else None
             if content is None or entry.name in members:
                 raise tarfile.TarError(f"{entry.name!r} is not a plain file of its own, or the bundle is too large")
             members[entry.name] = content.read()

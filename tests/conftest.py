@@ -128,13 +128,13 @@ def live_server(settings: Settings) -> Iterator[LiveServer]:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]
         own = settings.model_copy(update={"port": port})
-        server = uvicorn.Server(uvicorn.Config(create_app(own), log_config=None))
+        server = uvicorn.Server(uvicorn.Config(create_app(own), log_config=None, timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not server.started and thread.is_alive():
             time.sleep(0.01)
         yield LiveServer(f"http://127.0.0.1:{port}", own)
-        server.should_exit = server.force_exit = True
+        server.should_exit = True
         thread.join(timeout=10)
 
 

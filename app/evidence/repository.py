@@ -25,7 +25,7 @@ from app.db.models import (
     TraceRow,
 )
 from app.db.repository import Fenced, hold_run, hold_session
-from app.domain.errors import NotFound
+from app.domain.errors import EvidenceRefused, NotFound
 from app.domain.evidence import (
     CounterDeltas,
     ExperimentEvidence,
@@ -218,8 +218,11 @@ def _session_evidence(row: SessionRow, block: int) -> SessionEvidence:
 def _gauges(series: Iterable[SeriesRow]) -> Gauges:
     """The sampler's series as one value; names carry vLLM's prefix, all share the sampler's times."""
     found = {row.name.removeprefix("vllm:"): row for row in series}
-    wanted = {name: found[name] for name in Gauges.model_fields if name in found}
-    if not wanted:
+    wanted = [name for name in Gauges.model_fields if name != "at_ns"]
+    missing = [name for name in wanted if name not in found]
+    if len(missing) == len(wanted):
         return Gauges()
-    at_ns = next(iter(wanted.values())).at_ns
-    return Gauges.model_validate({"at_ns": at_ns, **{name: row.values for name, row in wanted.items()}})
+    if missing:
+        raise EvidenceRefused.of("series", f"a run lacks the series {missing[0]}", "measure the experiment again")
+    values = {name: found[name].values for name in wanted}
+    return Gauges.model_validate({"at_ns": found[wanted[0]].at_ns, **values})

@@ -28,6 +28,7 @@ async def record(bench: Bench, *observations: RequestObservation) -> str:
         evidence = EvidenceRepository(session)
         await evidence.record_observations(run_id, block.fence, observations)
         await evidence.record_series(run_id, "vllm:num_requests_running", {}, (0, 10), (1.0, 2.0))
+        await evidence.record_series(run_id, "vllm:num_requests_waiting", {}, (0, 10), (0.0, 1.0))
         await evidence.record_series(run_id, "vllm:kv_cache_usage_perc", {}, (0, 10), (0.25, 0.5))
         await evidence.record_artifact("engine-log", "e" * 64, "ee/log", session_id, None, 3)
     await bench.finish_run(block, session_id, run_id)
@@ -52,7 +53,7 @@ async def test_observations_series_and_sessions_come_back(bench: Bench) -> None:
     assert run.gauges.at_ns == (0, 10)
     assert run.gauges.num_requests_running == (1.0, 2.0)
     assert run.gauges.kv_cache_usage_perc == (0.25, 0.5)
-    assert run.gauges.num_requests_waiting == ()
+    assert run.gauges.num_requests_waiting == (0.0, 1.0)
     assert [s.state for s in evidence.sessions] == [SessionState.SUCCEEDED]
     assert [label.request_id for label in evidence.labels["tasks"]] == ["tasks-low-0", "tasks-low-1"]
     assert evidence.content_valid == {"tasks": True}
