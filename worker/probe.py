@@ -33,6 +33,9 @@ CLIENTS = 12
 REQUESTS_TOGETHER = 72
 REQUESTS_ALONE = 8
 LATENCY_SHARE = 0.25
+ALONE_SHARE = 0.6
+LATENCY_SHARE_MIN = 0.1
+"""A disturbed look must not leave the latency load with too few requests for its strata."""
 NEAR_SATURATION_SHARE = 0.7
 LOCK_ATTEMPTS = 40
 LOCK_PAUSE_S = 0.5
@@ -47,8 +50,9 @@ class Capacity:
 
     @property
     def latency_rps(self) -> float:
-        """A load that leaves the server idle part of the time."""
-        return two_digits(LATENCY_SHARE * self.together_rps)
+        """A load at which requests seldom meet, and which is far from what the server can do."""
+        wanted = min(LATENCY_SHARE * self.together_rps, ALONE_SHARE * self.alone_rps)
+        return two_digits(max(wanted, LATENCY_SHARE_MIN * self.together_rps))
 
     @property
     def near_saturation_rps(self) -> float:

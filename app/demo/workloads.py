@@ -24,7 +24,7 @@ WARMUP_RPS = 5.0
 PROMPT_TOKENS_MAX = 200
 LONG_PROMPT_TOKENS = 48
 EDIT_MAX_TOKENS = 64
-OPEN_MAX_TOKENS = 48
+OPEN_MAX_TOKENS = 32
 """Open answers seldom end by themselves; this gives both workloads about the same work per request."""
 ANSWER_TOKENS_MIN = 10
 REPETITIVE_SHARE = 0.5
@@ -44,8 +44,8 @@ class DemoLoad:
 def demo_loads(latency_rps: float, near_saturation_rps: float) -> tuple[DemoLoad, DemoLoad]:
     """Both load points; the durations keep five blocks of three arms under half an hour."""
     return (
-        DemoLoad("latency", Regime.LATENCY, latency_rps, duration_s=10),
-        DemoLoad("near-saturation", Regime.SERVING, near_saturation_rps, duration_s=20),
+        DemoLoad("latency", Regime.LATENCY, latency_rps, duration_s=12),
+        DemoLoad("near-saturation", Regime.SERVING, near_saturation_rps, duration_s=18),
     )
 
 

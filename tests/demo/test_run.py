@@ -90,5 +90,7 @@ def test_without_a_runtime_it_says_how_to_get_one(host: Settings) -> None:
 
 def test_rates_are_shares_of_the_slower_workload_in_two_digits() -> None:
     capacity = Capacity(alone_rps=5.5, together_rps=23.4)
-    assert (capacity.latency_rps, capacity.near_saturation_rps) == (5.8, 16.0)
+    assert (capacity.latency_rps, capacity.near_saturation_rps) == (3.3, 16.0)
+    assert Capacity(alone_rps=50.0, together_rps=80.0).latency_rps == 20.0
+    assert Capacity(alone_rps=1.4, together_rps=19.0).latency_rps == 1.9
     assert [two_digits(rate) for rate in (0.123, 9.96, 123.4)] == [0.12, 10.0, 120.0]
