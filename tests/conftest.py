@@ -7,7 +7,8 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 import uvicorn
 from alembic import command
 from alembic.config import Config
+from fastapi import FastAPI
 from pydantic import SecretStr
 from sqlalchemy.engine import make_url
 
@@ -54,10 +56,11 @@ def server_home() -> Path:
 
 @pytest.fixture(scope="session")
 def redis_url(server_home: Path) -> str:
-    """A real Redis."""
+    """A real Redis; each xdist worker has a database of its own there."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 16
     with (server_home / "starting").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return embedded.start_redis(server_home)
+        return f"{embedded.start_redis(server_home)}?virtual_host={number}"
 
 
 @pytest.fixture(scope="session")
@@ -103,10 +106,7 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
 @pytest.fixture
 async def client(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     """The app in this process, without a socket."""
-    app = create_app(settings)
-    transport = httpx.ASGITransport(app)
-    base_url = f"http://127.0.0.1:{settings.port}"
-    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url=base_url) as opened:
+    async with client_of(create_app(settings), settings) as opened:
         yield opened
 
 
@@ -136,6 +136,15 @@ def live_server(settings: Settings) -> Iterator[LiveServer]:
         yield LiveServer(f"http://127.0.0.1:{port}", own)
         server.should_exit = True
         thread.join(timeout=10)
+
+
+@asynccontextmanager
+async def client_of(app: FastAPI, settings: Settings) -> AsyncGenerator[httpx.AsyncClient]:
+    """A client of ``app``, within its lifespan."""
+    transport = httpx.ASGITransport(app)
+    base_url = f"http://127.0.0.1:{settings.port}"
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url=base_url) as opened:
+        yield opened
 
 
 def new_database(server_url: str, name: str) -> str:
