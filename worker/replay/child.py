@@ -11,6 +11,7 @@ from pathlib import Path
 
 from worker.replay.generator import OpenLoop
 from worker.replay.plan import ReplayPlan, decode_plan
+from worker.replay.recording import Recording, write_recording
 
 PREFERRED_NICENESS = -10
 _PR_SET_PDEATHSIG = 1
@@ -29,9 +30,6 @@ def main(plan_path: Path, directory: Path) -> None:
     gc.disable()
     exchanges = loop.run()
     _release_priority(niceness)
-    # Imported late: its threads and pages have no business in the replay.
-    from worker.replay.recording import Recording, write_recording  # noqa: PLC0415
-
     write_recording(directory, Recording(loop.origin_ns, priority, exchanges))
 
 

@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import uvloop
@@ -30,14 +30,14 @@ class ScriptedChunk:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RefereeEntry:
-    """What really happened to one request, on the monotonic clock."""
+    """What really happened to one request, on the monotonic clock; it grows with each chunk written."""
 
     request_id: str
     arrived_ns: int
-    departed_ns: tuple[int, ...]
-    chunk_tokens: tuple[int, ...]
+    departed_ns: list[int] = field(default_factory=list[int])
+    chunk_tokens: list[int] = field(default_factory=list[int])
 
 
 Schedule = Callable[[Call, dict[str, Any]], tuple[ScriptedChunk, ...]]
@@ -118,21 +118,19 @@ class NullEngine:
 
     async def _complete(self, call: Call, reply: Reply) -> None:
         chunks = self._schedule(call, json.loads(call.body))
-        request_id = call.headers.get("x-request-id", "")
-        departed_ns: list[int] = []
+        entry = RefereeEntry(call.headers.get("x-request-id", ""), call.arrived_ns)
+        self.log.append(entry)
         reply.open_stream()
         due_ns = call.arrived_ns
-        for position, chunk in enumerate(chunks, start=1):
+        for chunk in chunks:
             due_ns += chunk.delay_ns
             await sleep_until(due_ns)
-            finish_reason = "length" if position == len(chunks) else None
-            departed_ns.append(
-                reply.event(chunk_payload(request_id, MODEL, chunk.text, chunk.token_ids, finish_reason=finish_reason))
-            )
-        chunk_tokens = tuple(len(chunk.token_ids) for chunk in chunks)
-        reply.event(usage_payload(request_id, MODEL, 0, sum(chunk_tokens), None), "[DONE]")
+            finish_reason = "length" if chunk is chunks[-1] else None
+            payload = chunk_payload(entry.request_id, MODEL, chunk.text, chunk.token_ids, finish_reason=finish_reason)
+            entry.departed_ns.append(reply.event(payload))
+            entry.chunk_tokens.append(len(chunk.token_ids))
+        reply.event(usage_payload(entry.request_id, MODEL, 0, sum(entry.chunk_tokens), None), "[DONE]")
         reply.close_stream()
-        self.log.append(RefereeEntry(request_id, call.arrived_ns, tuple(departed_ns), chunk_tokens))
 
 
 async def sleep_until(at_ns: int) -> None:

@@ -16,7 +16,7 @@ from worker.replay.response import observe
 
 PLAN_NAME = "plan.json"
 STDERR_NAME = "client.stderr"
-STOP_PATIENCE_S = 3.0
+STOP_PATIENCE_S = 5.0
 OVERTIME_S = 60.0
 """Beyond lead-in, last due time and drain: for start-up and for writing the recording."""
 

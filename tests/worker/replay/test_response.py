@@ -1,0 +1,157 @@
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain.vocabulary import Outcome
+from worker.replay.exchange import Ending, Exchange, Read
+from worker.replay.response import observe
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "engine"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+ENGINE_ERROR = {"error": {"message": "EngineCore encountered an issue.", "type": "InternalServerError", "code": 500}}
+
+
+def http_chunk(body: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+def event(payload: dict[str, Any] | str) -> bytes:
+    return http_chunk(f"data: {payload if isinstance(payload, str) else json.dumps(payload)}\n\n".encode())
+
+
+def token_chunk(*token_ids: int, text: str = "x", finish_reason: str | None = None) -> bytes:
+    return event({"choices": [{"text": text, "token_ids": token_ids, "finish_reason": finish_reason}]})
+
+
+def exchange(*reads: bytes, ending: Ending = Ending.COMPLETE, **facts: Any) -> Exchange:
+    """Reads one nanosecond apart, the first at 100."""
+    stamped = tuple((100 + i, read) for i, read in enumerate(reads))
+    return Exchange("r", 10, ending, sent_ns=20, end_ns=100 + len(reads), reads=stamped, **facts)
+
+
+def recorded_stream(name: str) -> tuple[Read, ...]:
+    """A real stream: seconds and line; each event arrives in a read of its own."""
+    reads: list[Read] = [(0, STREAM_HEAD)]
+    for line in (FIXTURES / name).read_text().splitlines():
+        seconds, _, text = line.partition("\t")
+        if text.startswith("data: "):
+            reads.append((round(float(seconds) * 1e9), http_chunk(f"{text}\n\n".encode())))
+    return (*reads, (reads[-1][0], LAST_CHUNK))
+
+
+def test_a_real_speculative_stream() -> None:
+    reads = recorded_stream("draft_model_stream.sse.txt")
+    seen = observe(Exchange("r", 0, Ending.COMPLETE, sent_ns=1, end_ns=reads[-1][0], reads=reads))
+    assert (seen.outcome, seen.error, seen.finish_reason, seen.http_status) == (Outcome.SUCCESS, None, "length", 200)
+    assert seen.chunk_tokens == (1, 1, 1, *[4] * 11, 1)
+    assert seen.chunk_ns[:3] == (1_820_000_000, 1_832_000_000, 1_850_300_000)
+    assert len(seen.token_ids) == seen.completion_tokens == 48
+    assert (seen.prompt_tokens, seen.cached_tokens, seen.queue_time_ns) == (156, 128, 29_834)
+    assert seen.text.startswith("atal\n#\n#\n")
+    assert seen.speculation is not None
+    assert (seen.speculation.num_spec_steps, seen.speculation.num_accepted_draft_tokens) == (14, 36)
+    assert seen.speculation.per_step_drafted == (3,) * 14
+
+
+def test_a_real_stream_without_speculation_has_one_token_a_chunk() -> None:
+    reads = recorded_stream("target_stream.sse.txt")
+    seen = observe(Exchange("r", 0, Ending.COMPLETE, sent_ns=1, end_ns=reads[-1][0], reads=reads))
+    assert seen.outcome is Outcome.SUCCESS
+    assert seen.chunk_tokens == (1,) * 48
+    assert seen.speculation is None
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("ngram_nonstream_response.json", 96), ("chat_response.json", 8)])
+def test_a_real_plain_answer(name: str, tokens: int) -> None:
+    body = (FIXTURES / name).read_bytes()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    seen = observe(exchange(head, body[:500], body[500:]))
+    assert (seen.outcome, seen.chunk_tokens, seen.completion_tokens) == (Outcome.SUCCESS, (tokens,), tokens)
+    assert seen.speculation is not None
+    assert seen.text
+
+
+@given(cuts=st.sets(st.integers(1, 9_000), max_size=40))
+def test_tokens_do_not_depend_on_how_the_reads_are_cut(cuts: set[int]) -> None:
+    whole = b"".join(read for _, read in recorded_stream("draft_model_stream.sse.txt"))
+    edges = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
+    seen = observe(exchange(*(whole[a:b] for a, b in pairwise(edges))))
+    once = observe(exchange(whole))
+    assert (seen.token_ids, seen.chunk_tokens, seen.text) == (once.token_ids, once.chunk_tokens, once.text)
+    assert seen.outcome is once.outcome is Outcome.SUCCESS
+
+
+def test_an_event_has_the_time_of_the_read_that_completed_it() -> None:
+    chunk = token_chunk(5, 6, finish_reason="stop")
+    seen = observe(exchange(STREAM_HEAD + chunk[:10], chunk[10:], event("[DONE]"), LAST_CHUNK))
+    assert (seen.first_byte_ns, seen.chunk_ns, seen.end_ns) == (100, (101,), 104)
+
+
+def test_empty_text_still_carries_its_tokens() -> None:
+    seen = observe(exchange(STREAM_HEAD, token_chunk(1, text=""), token_chunk(2, 3, text="é", finish_reason="stop"),
+                            event("[DONE]"), LAST_CHUNK))  # fmt: skip
+    assert (seen.chunk_tokens, seen.token_ids, seen.text) == ((1, 2), (1, 2, 3), "é")
+
+
+def test_a_closing_chunk_without_tokens_is_no_token_chunk() -> None:
+    seen = observe(
+        exchange(STREAM_HEAD, token_chunk(1), token_chunk(finish_reason="stop"), event("[DONE]"), LAST_CHUNK)
+    )
+    assert (seen.outcome, seen.chunk_tokens, seen.finish_reason) == (Outcome.SUCCESS, (1,), "stop")
+
+
+def test_chat_chunks_are_read_as_completions_are() -> None:
+    role = event({"choices": [{"delta": {"role": "assistant", "content": ""}}]})
+    said = event({"choices": [{"delta": {"content": "hi"}, "token_ids": [7, 8], "finish_reason": "stop"}]})
+    seen = observe(exchange(STREAM_HEAD, role, said, event("[DONE]"), LAST_CHUNK))
+    assert (seen.outcome, seen.text, seen.token_ids) == (Outcome.SUCCESS, "hi", (7, 8))
+
+
+FINISHED = token_chunk(1, finish_reason="length")
+PLAIN_400 = b'{"error":{"message":"too long","code":400}}'
+PLAIN_HEAD = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(
+    PLAIN_400
+)
+
+
+@pytest.mark.parametrize(
+    ("given_exchange", "outcome", "words"),
+    [
+        (exchange(PLAIN_HEAD, PLAIN_400), Outcome.HTTP_ERROR, "too long"),
+        (exchange(b"HTTP/1.1 503 X\r\ncontent-length: 4\r\n\r\nbusy"), Outcome.HTTP_ERROR, "busy"),
+        (
+            exchange(STREAM_HEAD, FINISHED, event(ENGINE_ERROR), event("[DONE]"), LAST_CHUNK),
+            Outcome.STREAM_ERROR,
+            "EngineCore",
+        ),
+        (
+            exchange(STREAM_HEAD, event("{broken"), event("[DONE]"), LAST_CHUNK),
+            Outcome.STREAM_ERROR,
+            "not a completion",
+        ),
+        (exchange(b"SSH-2.0-OpenSSH\r\n", ending=Ending.CLOSED), Outcome.STREAM_ERROR, "not HTTP"),
+        (exchange(STREAM_HEAD, token_chunk(1), event("[DONE]"), LAST_CHUNK), Outcome.TRUNCATED, "finish_reason"),
+        (exchange(STREAM_HEAD, FINISHED, LAST_CHUNK), Outcome.TRUNCATED, "[DONE]"),
+        (exchange(STREAM_HEAD, FINISHED, ending=Ending.CLOSED, error="reset"), Outcome.TRUNCATED, "reset"),
+        (exchange(ending=Ending.CLOSED), Outcome.TRUNCATED, "finish_reason"),
+        (exchange(STREAM_HEAD, token_chunk(1), ending=Ending.DEADLINE), Outcome.DEADLINE_MISS, "gave up"),
+        (exchange(STREAM_HEAD, token_chunk(1), ending=Ending.CANCELED), Outcome.CLIENT_CANCEL, "canceled"),
+        (exchange(ending=Ending.REFUSED, error="ECONNREFUSED"), Outcome.CONNECT_REFUSED, "ECONNREFUSED"),
+        (exchange(ending=Ending.UNSENT), Outcome.NOT_SENT, "before it could be sent"),
+    ],
+)
+def test_outcomes(given_exchange: Exchange, outcome: Outcome, words: str) -> None:
+    seen = observe(given_exchange)
+    assert seen.outcome is outcome
+    assert words in (seen.error or "")
+
+
+def test_what_arrived_before_a_failure_is_kept() -> None:
+    seen = observe(exchange(STREAM_HEAD, token_chunk(1, 2), token_chunk(3), ending=Ending.DEADLINE))
+    assert (seen.token_ids, seen.chunk_ns) == ((1, 2, 3), (101, 102))

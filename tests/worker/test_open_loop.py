@@ -1,0 +1,213 @@
+"""The load generator against a server that wrote down what really happened."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow.parquet as pq
+import pytest
+
+from app.domain.observation import RequestObservation
+from app.domain.vocabulary import NS_PER_MS, NS_PER_S, Outcome
+from tests.fakes.servers import StartedServer, null_engine
+from worker.replay.plan import ReplayPlan, ReplayRequest
+from worker.replay.process import ReplayFailed, ReplayRecord, collect, replay
+
+ONE_TOKEN_EACH = [[0, 1]] * 5
+
+
+@pytest.fixture
+def engine() -> Generator[StartedServer, None, None]:
+    with null_engine() as server:
+        yield server
+
+
+def request(number: int, due_ms: int, schedule: list[list[int]], **facts: Any) -> ReplayRequest:
+    body = json.dumps({"model": "null", "null_schedule": schedule}).encode()
+    return ReplayRequest(f"r-{number}", due_ms * NS_PER_MS, body, **facts)
+
+
+def plan(socket_path: str, *requests: ReplayRequest, drain_ms: int = 60_000, cores: tuple[int, ...] = ()) -> ReplayPlan:
+    return ReplayPlan(
+        socket_path, None, None, "/v1/completions", requests, drain_ms * NS_PER_MS, cores, 100 * NS_PER_MS
+    )
+
+
+def referee(server: StartedServer) -> dict[str, dict[str, Any]]:
+    return {entry["request_id"]: entry for entry in json.loads(server.get("/referee"))}
+
+
+def order_of_events(record: ReplayRecord, seen: RequestObservation, entry: dict[str, Any]) -> list[int]:
+    """Moments of one request by two processes' stamps on one clock; causality wants them ascending."""
+    origin_ns = record.started_monotonic_ns
+    client_ns = [origin_ns + seen.due_ns, origin_ns + (seen.sent_ns or 0)]
+    return [*client_ns, entry["arrived_ns"], entry["departed_ns"][0], origin_ns + seen.chunk_ns[0]]
+
+
+@pytest.mark.parametrize("schedule", [ONE_TOKEN_EACH, [[30, 1], [0, 8], [15, 3], [5, 2]], [[0, 1]], [[2, 4]] * 40])
+async def test_chunk_schedules_come_back_exactly(
+    engine: StartedServer, schedule: list[list[int]], tmp_path: Path
+) -> None:
+    record = await replay(plan(engine.socket_path, *(request(i, 20 * i, schedule) for i in range(10))), tmp_path)
+    log = referee(engine)
+    assert [seen.request_id for seen in record.observations] == [f"r-{i}" for i in range(10)]
+    for seen in record.observations:
+        entry = log[seen.request_id]
+        assert seen.outcome is Outcome.SUCCESS
+        assert list(seen.chunk_tokens) == [tokens for _, tokens in schedule] == entry["chunk_tokens"]
+        assert seen.token_ids == tuple(range(sum(seen.chunk_tokens)))
+        moments = order_of_events(record, seen, entry)
+        assert moments == sorted(moments)
+        received_ns = [record.started_monotonic_ns + at_ns for at_ns in seen.chunk_ns]
+        assert all(left <= got for left, got in zip(entry["departed_ns"], received_ns, strict=True))
+
+
+async def test_requests_are_sent_although_earlier_ones_have_not_finished(engine: StartedServer, tmp_path: Path) -> None:
+    """All 60 are in flight at once: more than the pool that was opened beforehand."""
+    slow = [[1500, 1], [0, 2]]
+    record = await replay(plan(engine.socket_path, *(request(i, 10 * i, slow) for i in range(60))), tmp_path)
+    log = referee(engine)
+    assert all(seen.outcome is Outcome.SUCCESS for seen in record.observations)
+    last_arrival_ns = max(entry["arrived_ns"] for entry in log.values())
+    first_departure_ns = min(entry["departed_ns"][0] for entry in log.values())
+    assert last_arrival_ns < first_departure_ns
+
+
+async def test_a_frozen_server_shows_in_every_request_due_meanwhile(engine: StartedServer, tmp_path: Path) -> None:
+    requests = [request(i, 50 * i, ONE_TOKEN_EACH) for i in range(40)]
+    replaying = asyncio.create_task(replay(plan(engine.socket_path, *requests), tmp_path))
+    await asyncio.sleep(1.0)
+    engine.process.send_signal(signal.SIGSTOP)
+    frozen_ns = asyncio.get_running_loop().time() * NS_PER_S
+    await asyncio.sleep(1.0)
+    thawed_ns = asyncio.get_running_loop().time() * NS_PER_S
+    engine.process.send_signal(signal.SIGCONT)
+    record = await replaying
+    origin_ns = record.started_monotonic_ns
+    meanwhile = [s for s in record.observations if frozen_ns < origin_ns + s.due_ns < thawed_ns - 100 * NS_PER_MS]
+    assert meanwhile, "no request fell into the freeze: the host was too slow for this test"
+    for seen in meanwhile:
+        assert seen.outcome is Outcome.SUCCESS
+        assert seen.sent_ns is not None
+        assert origin_ns + seen.sent_ns < thawed_ns < origin_ns + seen.chunk_ns[0]
+
+
+async def test_the_drain_timeout_ends_the_wait_and_keeps_what_arrived(engine: StartedServer, tmp_path: Path) -> None:
+    never = [[0, 2], [600_000, 1]]
+    record = await replay(
+        plan(engine.socket_path, request(0, 0, ONE_TOKEN_EACH), request(1, 10, never), drain_ms=500), tmp_path
+    )
+    quick, cut = record.observations
+    assert quick.outcome is Outcome.SUCCESS
+    assert (cut.outcome, cut.chunk_tokens, cut.finish_reason) == (Outcome.DEADLINE_MISS, (2,), None)
+
+
+async def test_a_deadline_cuts_one_request_only(engine: StartedServer, tmp_path: Path) -> None:
+    never = request(0, 0, [[0, 1], [600_000, 1]], deadline_ns=300 * NS_PER_MS)
+    late = request(1, 600, ONE_TOKEN_EACH)
+    record = await replay(plan(engine.socket_path, never, late), tmp_path)
+    cut, other = record.observations
+    assert (cut.outcome, other.outcome) == (Outcome.DEADLINE_MISS, Outcome.SUCCESS)
+    assert cut.end_ns is not None
+    assert cut.end_ns >= 300 * NS_PER_MS
+
+
+async def test_nobody_listens(tmp_path: Path) -> None:
+    record = await replay(plan(str(tmp_path / "none"), request(0, 0, ONE_TOKEN_EACH)), tmp_path)
+    assert record.observations[0].outcome is Outcome.CONNECT_REFUSED
+    assert record.observations[0].sent_ns is None
+
+
+async def test_a_server_that_dies_truncates_what_runs_and_refuses_the_rest(
+    engine: StartedServer, tmp_path: Path
+) -> None:
+    requests = [request(i, 100 * i, [[0, 1], [600_000, 1]]) for i in range(20)]
+    replaying = asyncio.create_task(replay(plan(engine.socket_path, *requests, drain_ms=1000), tmp_path))
+    await a_part_is_answered(engine)
+    engine.process.kill()
+    outcomes = [seen.outcome for seen in (await replaying).observations]
+    assert outcomes[0] is Outcome.TRUNCATED
+    assert outcomes[-1] is Outcome.CONNECT_REFUSED
+    assert set(outcomes) == {Outcome.TRUNCATED, Outcome.CONNECT_REFUSED}
+
+
+async def a_part_is_answered(server: StartedServer) -> None:
+    # Another process has no event to wait for.
+    while not any(entry["departed_ns"] for entry in (await asyncio.to_thread(referee, server)).values()):  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+
+
+async def test_raw_reads_are_kept_as_evidence(engine: StartedServer, tmp_path: Path) -> None:
+    record = await replay(plan(engine.socket_path, request(0, 0, ONE_TOKEN_EACH)), tmp_path)
+    table = pq.read_table(record.raw_path)
+    assert table.column_names == ["request_id", "at_ns", "bytes"]
+    assert pq.ParquetFile(record.raw_path).metadata.row_group(0).column(2).compression == "ZSTD"
+    raw = b"".join(table.column("bytes").to_pylist())
+    assert raw.startswith(b"HTTP/1.1 200")
+    assert raw.endswith(b"0\r\n\r\n")
+    assert collect(tmp_path) == record
+
+
+async def test_tcp_works_as_the_unix_socket_does(tmp_path: Path) -> None:
+    argv = (sys.executable, "-m", "worker.replay.null_engine")
+    server = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert server.stdout is not None
+        port = int((await server.stdout.readline()).split()[-1])
+        requests = tuple(request(i, i, [[5, 3]] * 5) for i in range(50))
+        there = ReplayPlan(None, "127.0.0.1", port, "/v1/completions", requests, 60 * NS_PER_S, (), 0)
+        record = await replay(there, tmp_path)
+        assert {seen.outcome for seen in record.observations} == {Outcome.SUCCESS}
+    finally:
+        server.kill()
+        await server.wait()
+
+
+async def test_cancellation_stops_the_client_and_leaves_partial_evidence(engine: StartedServer, tmp_path: Path) -> None:
+    requests = [request(0, 0, [[0, 1], [600_000, 1]]), request(1, 600_000, ONE_TOKEN_EACH)]
+    replaying = asyncio.create_task(replay(plan(engine.socket_path, *requests), tmp_path))
+    await a_part_is_answered(engine)
+    clients = _children_running("worker.replay.child")
+    assert clients
+    replaying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await replaying
+    assert not clients & _children_running("worker.replay.child")
+    running, never_due = collect(tmp_path).observations
+    assert (running.outcome, running.chunk_tokens) == (Outcome.CLIENT_CANCEL, (1,))
+    assert never_due.outcome is Outcome.NOT_SENT
+
+
+def _children_running(module: str) -> set[int]:
+    """Children of this process that run ``module``."""
+    found: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (entry / "cmdline").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == os.getpid() and module in command:
+            found.add(int(entry.name))
+    return found
+
+
+async def test_a_client_that_cannot_run_says_why(engine: StartedServer, tmp_path: Path) -> None:
+    with pytest.raises(ReplayFailed, match="Invalid argument"):
+        await replay(plan(engine.socket_path, request(0, 0, ONE_TOKEN_EACH), cores=(4095,)), tmp_path)
+
+
+def test_the_referee_can_be_emptied(engine: StartedServer) -> None:
+    with engine.client() as client:
+        assert client.post("/v1/completions", json={"max_tokens": 1}).status_code == httpx.codes.OK
+        assert len(client.get("/referee").json()) == 1
+        client.delete("/referee")
+        assert client.get("/referee").json() == []
