@@ -3,7 +3,9 @@
 import fcntl
 import os
 import shutil
+import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -35,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before xdist starts its workers, so that they share the server's directory."""
     if not hasattr(config, "workerinput"):
         os.environ[HOME] = tempfile.mkdtemp(prefix="vd-")
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave through pytest, so that the servers stop too
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
