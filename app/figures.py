@@ -103,7 +103,7 @@ def acceptance_by_position(report: Report) -> go.Figure:
                 points = [(float(j), _bare(share, row)) for j, share in enumerate(row.acceptance_by_position)]
                 figure.add_trace(_line(report, arm, f"{workload} · {load}", points), *_cell(index, len(report.strata)))
     figure.update_xaxes(dtick=1)
-    figure.update_yaxes(range=[0, 1.02])
+    figure.update_yaxes(range=[-0.03, 1.03])
     caption = "Share of drafts whose token at the position was accepted (unconditional)."
     return _finish(figure, "acceptance_by_position", caption, *titles)
 

@@ -94,6 +94,16 @@ class ForestGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultGroup:
+    """Every arm's own numbers on one workload at one load."""
+
+    workload: str
+    load: str
+    rate_rps: float
+    rows: tuple[ArmResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class VerdictRow:
     """One line of the answer with its interval and whether the outputs are still right."""
 
@@ -151,10 +161,16 @@ def comparison_groups(report: Report, query: CompareQuery) -> tuple[Axis, list[F
     return axis, [ForestGroup(*key, tuple(ForestRow(c, _strip(axis, c)) for c in _of(chosen, key))) for key in keys]
 
 
-def chosen_results(report: Report, query: CompareQuery) -> list[ArmResult]:
+def result_groups(report: Report, query: CompareQuery) -> list[ResultGroup]:
     """Absolute numbers of every arm: of the asked stratum, or of all strata together."""
     narrowed = query if query.stratum else query.model_copy(update={"stratum": "all"})
-    return [r for r in report.results if narrowed.keeps(r)]
+    chosen = [r for r in report.results if narrowed.keeps(r)]
+    return [
+        ResultGroup(workload, load.name, load.rate_rps, rows)
+        for workload in report.strata
+        for load in sorted(report.manifest.loads, key=lambda p: p.rate_rps)
+        if (rows := _in_arm_order(report, [r for r in chosen if (r.workload, r.load) == (workload, load.name)]))
+    ]
 
 
 def drawn_figures(report: Report) -> dict[str, FigureText]:
@@ -185,6 +201,11 @@ def _verdict_row(
 
 def _strip(axis: Axis, comparison: MetricComparison) -> Strip:
     return axis.strip(comparison.ratio, comparison.simultaneous_low, comparison.simultaneous_high)
+
+
+def _in_arm_order(report: Report, rows: Iterable[ArmResult]) -> tuple[ArmResult, ...]:
+    order = [arm.name for arm in report.manifest.arms]
+    return tuple(sorted(rows, key=lambda r: order.index(r.arm)))
 
 
 def _of(chosen: Iterable[MetricComparison], key: tuple[str, str, str]) -> list[MetricComparison]:

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from app.domain.report import Estimate
 from app.pages.wording import TIMES
 
-NICE = (0.1, 0.2, 0.25, 0.33, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 10.0)
-TICKS_MAX = 5
+TICKS = (
+    (1.6, (0.67, 0.8, 1.0, 1.25, 1.5)),
+    (3.4, (0.33, 0.5, 0.67, 1.0, 1.5, 2.0, 3.0)),
+    (math.inf, (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)),
+)
+"""Up to which reach of the axis → the round ratios that have room on it."""
 SPAN_MIN = 1.35
 """The axis reaches at least this ratio on both sides, so that small effects look small."""
 
@@ -48,11 +52,8 @@ class Axis:
     @property
     def ticks(self) -> tuple[tuple[float, str], ...]:
         """Position and label of a few round ratios, 1 always among them."""
-        inside = [t for t in NICE if self.low * 1.04 < t < self.high / 1.04]
-        every = -(-len(inside) // TICKS_MAX)
-        one = inside.index(1.0)
-        kept = [t for i, t in enumerate(inside) if (i - one) % every == 0]
-        return tuple((self.place(t), f"{t:g}{TIMES}") for t in kept)
+        round_ratios = next(ratios for reach, ratios in TICKS if self.high <= reach)
+        return tuple((self.place(t), f"{t:g}{TIMES}") for t in round_ratios if self.low * 1.04 < t < self.high / 1.04)
 
     def strip(self, estimate: Estimate | None, wide_low: float | None = None, wide_high: float | None = None) -> Strip:
         """The estimate's place; nothing is drawn for an unknown value."""

@@ -120,7 +120,7 @@ def empty_form(offer: Offer) -> FormState:
 
 def read_form(pairs: Iterable[tuple[str, str]]) -> FormState:
     """What was posted, with unused proposer rows closed up so that indices are the manifest's."""
-    posted = [(name, value.strip()) for name, value in pairs]
+    posted = [(name, value if name == "manifest" else value.strip()) for name, value in pairs]
     chosen = {field: tuple(v for n, v in posted if n == field) for field in ("workloads", "loads")}
     values = {n: v for n, v in posted if n not in chosen}
     rows = sorted({int(m.group(1)) for n in values if (m := re.match(r"arms\[(\d+)\]", n))})

@@ -29,12 +29,20 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The latest run of one condition, or ``None`` while there is none."""
+    """The latest run of one arm, or ``None`` while there is none."""
 
     arm: str
+    run: RunRead | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewestGroup:
+    """The arms side by side on one workload at one load."""
+
     workload: str
     load: str
-    run: RunRead | None
+    rate_rps: float
+    rows: tuple[Newest, ...]
 
 
 def schedule_grid(manifest: Manifest, sessions: Iterable[SessionRead]) -> list[Lane]:
@@ -49,15 +57,19 @@ def schedule_grid(manifest: Manifest, sessions: Iterable[SessionRead]) -> list[L
     ]
 
 
-def newest_runs(manifest: Manifest, runs: Sequence[RunRead]) -> list[Newest]:
-    """Each condition with its latest run that has numbers; arms side by side inside a workload and load."""
+def newest_runs(manifest: Manifest, runs: Sequence[RunRead]) -> list[NewestGroup]:
+    """Each condition with its latest run that has numbers, in the manifest's order; loads run low to high."""
     latest = {(r.arm, r.workload, r.load): r for r in sorted(runs, key=lambda r: r.block) if r.summary is not None}
     loads = sorted(manifest.loads, key=lambda p: p.rate_rps)
     return [
-        Newest(arm.name, workload.name, load.name, latest.get((arm.name, workload.name, load.name)))
+        NewestGroup(
+            workload.name,
+            load.name,
+            load.rate_rps,
+            tuple(Newest(arm.name, latest.get((arm.name, workload.name, load.name))) for arm in manifest.arms),
+        )
         for workload in manifest.workloads
         for load in loads
-        for arm in manifest.arms
     ]
 
 

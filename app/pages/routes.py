@@ -68,8 +68,8 @@ router = APIRouter(route_class=PageRoute, default_response_class=HTMLResponse, i
 async def list_experiments(request: Request, source: Source, cursor: Sha256 | None = None) -> Response:
     """Every experiment with its state, and the verdicts of those that are over."""
     listed = await source.experiments.page(cursor, EXPERIMENTS_SHOWN)
-    over = [e for e in listed.items if is_over(e.state) and e.blocks_complete]
-    verdicts = {e.id: (await source.comparisons.report(e.id)).verdicts for e in over}
+    decided = {e.id for e in listed.items if is_over(e.state) and e.blocks_complete}
+    verdicts = {e.id: (await source.comparisons.report(e.id)).verdicts if e.id in decided else () for e in listed.items}
     context = {"experiments": listed.items, "verdicts": verdicts, "following": listed.next_cursor}
     return page(request, "experiments.html", context)
 
@@ -99,9 +99,9 @@ async def submit_form(request: Request, source: Source) -> Response:
 
 
 @router.get("/experiments/{prefix}")
-async def show_experiment(request: Request, prefix: str, source: Source) -> Response:
+async def show_experiment(request: Request, prefix: str, source: Source, *, canceling: bool = False) -> Response:
     """The live page; once finished, the verdicts come first."""
-    return page(request, "experiment.html", await _live_context(source, prefix))
+    return page(request, "experiment.html", await _live_context(source, prefix) | {"canceling": canceling})
 
 
 @router.get("/experiments/{prefix}/live")
@@ -120,7 +120,7 @@ async def cancel_experiment(request: Request, prefix: str, source: Source) -> Re
     async with request.form(max_files=0, max_fields=5) as posted:
         guard.check_form(request, str(posted.get(guard.FIELD, "")))
     experiment = await source.experiments.cancel(prefix)
-    return RedirectResponse(_address(experiment), HTTPStatus.SEE_OTHER)
+    return RedirectResponse(f"{_address(experiment)}?canceling=true", HTTPStatus.SEE_OTHER)
 
 
 @router.get("/experiments/{prefix}/compare")
@@ -143,7 +143,7 @@ async def show_comparison(
         "groups": groups,
         "verdict_axis": verdict_axis,
         "verdict_groups": verdicts,
-        "results": compare.chosen_results(report, query),
+        "results": compare.result_groups(report, query),
         "figures": compare.drawn_figures(report),
         "mismatches": compare.shown_mismatches(report),
         "sessions": {(s.block, s.arm): s for s in await source.runs.sessions(experiment.id)},
@@ -198,6 +198,7 @@ async def _live_context(source: Readings, prefix: str) -> dict[str, Any]:
         "verdict_groups": groups,
         "lanes": live.schedule_grid(manifest, sessions),
         "newest": live.newest_runs(manifest, runs),
+        "runs_known": any(r.summary is not None for r in runs),
         "failed_sessions": [s for s in sessions if s.failure is not None],
         "failed_runs": [r for r in runs if r.failure is not None],
     }

@@ -49,7 +49,7 @@ def environment(templates: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("number", "quantity", "interval", "provenance", "duration", "moment", "printable", "short"):
+    for name in ("number", "chance", "quantity", "interval", "provenance", "duration", "moment", "printable", "short"):
         env.filters[name] = getattr(wording, name)
     shared: dict[str, Any] = {"asset": asset, "vendored": vendored, "is_over": is_over}
     words: dict[str, Any] = {"symbols": wording.SYMBOLS, "metric_words": wording.METRIC_WORDS}

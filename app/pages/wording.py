@@ -9,6 +9,7 @@ from app.domain.vocabulary import VerdictWord
 UNKNOWN = "–"  # noqa: RUF001  (an en dash is meant)
 TIMES = "×"  # noqa: RUF001  (the sign is meant)
 NEARLY_ALL = 0.99
+SMALLEST_P = 0.001
 DECIMALS = ((100, 0), (10, 1), (1, 2))
 """From this size on, so many decimals."""
 SYMBOLS = {
@@ -38,6 +39,11 @@ def number(value: float | None) -> str:
         return f"{value:,.0f}"
     decimals = next((digits for bound, digits in DECIMALS if abs(value) >= bound), 3)
     return f"{value:,.{decimals}f}"
+
+
+def chance(p: float | None) -> str:
+    """A p value; never ``0.000``."""
+    return "<0.001" if p is not None and p < SMALLEST_P else number(p)
 
 
 def quantity(value: float | None, unit: str) -> str:

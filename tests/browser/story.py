@@ -1,0 +1,235 @@
+"""Play an experiment into the database through the worker's own repositories, as far as a test wants it to go."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from app.db.session import Database
+from app.domain.canonical import digest
+from app.domain.condition import Condition
+from app.domain.evidence import CounterDeltas, Failure
+from app.domain.lifecycle import BlockState, RunState, SessionState
+from app.domain.manifest import Manifest
+from app.domain.observation import RequestObservation, SpeculationCounts
+from app.domain.run_summary import summarise
+from app.domain.schedule import PlannedSession, plan
+from app.domain.trace import Trace
+from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, FailureClass, Outcome
+from app.evidence.repository import EvidenceRepository
+from app.experiments.repository import ExperimentRepository
+from app.runs.repository import BlockRepository, ClaimedBlock
+from tests.factories import BASELINE, DRAFT, NGRAM, RUNTIME, TARGET, make_manifest, make_trace
+
+K = 4
+ANSWER_TOKENS = 41
+LOADS = (
+    {"name": "low", "regime": "latency", "rate_rps": 4.0},
+    {"name": "high", "regime": "serving", "rate_rps": 12.0},
+)
+DRAFT_ARM = {
+    "name": "draft-k4",
+    "draft_or_speculator": DRAFT,
+    "speculation": {"method": "draft_model", "num_speculative_tokens": K},
+}
+ACCEPTANCE: Mapping[tuple[str, str], float] = {
+    ("ngram-k4", "tasks"): 0.8,
+    ("ngram-k4", "open"): 0.12,
+    ("draft-k4", "tasks"): 0.7,
+    ("draft-k4", "open"): 0.35,
+}
+"""Chance that the next draft token is accepted, given that those before it were."""
+STEP_MS: Mapping[str, float] = {BASELINE_ARM: 4.2, "ngram-k4": 5.0, "draft-k4": 9.0}
+CAPABILITIES: dict[str, JsonValue] = {
+    "runtimes": [{"ref": RUNTIME, "name": "cpu", "version": "0.32.0", "methods": ["target_only", "ngram"]}],
+    "models": [{"ref": TARGET, "alias": "tiny-target"}, {"ref": DRAFT, "alias": "tiny-draft"}],
+    "hardware": {"accelerator": "cpu", "count": 1, "topology": "2 cores"},
+    "software": {"driver": "none", "cuda": "none", "os": "linux", "kernel": "6.1"},
+}
+LOG = "INFO \x1b[32mstarting\x1b[0m <script>alert(1)</script>\nERROR Unsupported speculative method: 'mtp'\n"
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happens. ``stop`` ends the telling after that many runs of the last block, which stays open."""
+
+    blocks: int
+    name: str = "demo"
+    planned: int = 5
+    requests: int = 24
+    failing_arm: str | None = None
+    differing_arm: str | None = None
+    noise: float = 0.01
+    stop: int | None = None
+    traces: tuple[Trace, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        traces = [make_trace(name=name, loads=LOADS, requests=self.requests) for name in ("tasks", "open")]
+        object.__setattr__(self, "traces", tuple(traces))
+
+    @property
+    def manifest(self) -> Manifest:
+        """Three arms, two workloads, two loads."""
+        return make_manifest(
+            name=self.name,
+            traces={t.header.name: t.digest for t in self.traces},
+            arms=[BASELINE, NGRAM, DRAFT_ARM],
+            loads=list(LOADS),
+            blocks=self.planned,
+        )
+
+
+async def tell(database: Database, story: Story, artifacts: Path) -> Manifest:
+    """Register the story's experiment and play its blocks; returns its manifest."""
+    manifest = story.manifest
+    async with database.transaction() as session:
+        for trace in story.traces:
+            await EvidenceRepository(session).store_trace(trace)
+        await EvidenceRepository(session).publish_capabilities("here", CAPABILITIES)
+        await ExperimentRepository(session).add(manifest)
+    teller = _Teller(database, story, artifacts)
+    for _ in range(story.blocks):
+        await teller.block(runs=10**6)
+    if story.stop is not None:
+        await teller.block(runs=story.stop)
+    return manifest
+
+
+class _Teller:
+    """Plays blocks as a worker would, with made-up numbers."""
+
+    def __init__(self, database: Database, story: Story, artifacts: Path) -> None:
+        self._database, self._story, self._artifacts = database, story, artifacts
+
+    async def block(self, runs: int) -> None:
+        """Claim the next block and play it; it stays open where ``runs`` are used up."""
+        async with self._database.transaction() as session:
+            block = await BlockRepository(session).claim("here:1")
+        if block is None or block.manifest != self._story.manifest:
+            raise AssertionError("another experiment's block is queued; tell unfinished stories last")
+        for planned in plan(block.manifest)[block.index].sessions:
+            told = await self._session(block, planned, runs)
+            if told is None:
+                return
+            runs -= told
+        async with self._database.transaction() as session:
+            await BlockRepository(session).finish(block.id, block.fence, BlockState.SUCCEEDED, None)
+
+    async def _session(self, block: ClaimedBlock, planned: PlannedSession, runs: int) -> int | None:
+        session_id = await self._start(block, planned)
+        if planned.arm == self._story.failing_arm:
+            failure = Failure(failure_class=FailureClass.CONFIG, message="Unsupported speculative method: 'mtp'")
+            await self._move(session_id, block.fence, SessionState.FAILED, failure=failure)
+            return 0
+        await self._move(session_id, block.fence, SessionState.WARMING, SessionState.MEASURING)
+        for condition in planned.runs[:runs]:
+            trace = next(t for t in self._story.traces if t.header.name == condition.workload)
+            seen = list(_replay(self._story, trace, condition, block.index))
+            await self._run(session_id, block.fence, condition, seen)
+        if runs < len(planned.runs):
+            return None
+        await self._move(session_id, block.fence, SessionState.DRAINING, SessionState.SUCCEEDED)
+        return len(planned.runs)
+
+    async def _start(self, block: ClaimedBlock, planned: PlannedSession) -> UUID:
+        log = _store_log(self._artifacts)
+        async with self._database.transaction() as session:
+            blocks = BlockRepository(session)
+            session_id = await blocks.start_session(block.id, block.fence, planned.arm, planned.position)
+            await EvidenceRepository(session).record_artifact("log", log, f"{log}.log", session_id, None, len(LOG))
+            await blocks.describe_session(
+                session_id,
+                block.fence,
+                startup_ns=None if planned.arm == self._story.failing_arm else 24_500 * NS_PER_MS,
+                argv=("vllm", "serve"),
+                log_sha256=log,
+                resolved_config={"scheduler.async_scheduling": "False"},
+                memory={"kv_cache_tokens": "599,168" if planned.arm == "draft-k4" else "699,008"},
+            )
+        return session_id
+
+    async def _move(self, session_id: UUID, fence: int, *states: SessionState, failure: Failure | None = None) -> None:
+        for state in states:
+            async with self._database.transaction() as session:
+                await BlockRepository(session).move_session(session_id, fence, state, failure)
+
+    async def _run(self, session_id: UUID, fence: int, condition: Condition, seen: list[RequestObservation]) -> None:
+        async with self._database.transaction() as session:
+            run_id = await BlockRepository(session).start_run(session_id, fence, condition.workload, condition.load)
+            await EvidenceRepository(session).record_observations(run_id, fence, seen)
+            await BlockRepository(session).finish_run(
+                run_id, fence, RunState.SUCCEEDED, failure=None, counters=_counters(seen), summary=summarise(seen)
+            )
+
+
+def _replay(story: Story, trace: Trace, condition: Condition, block: int) -> Iterator[RequestObservation]:
+    arm, load = condition.arm, condition.load
+    luck = random.Random(f"{condition.id}/{block}")
+    slowness = luck.gauss(1.0, story.noise) * (1.3 if load == "high" else 1.0)
+    acceptance = ACCEPTANCE.get((arm, trace.header.name))
+    for request in trace.of_load(load):
+        tokens, at_ns = [1], request.due_ns + round(30 * NS_PER_MS * slowness)
+        times, accepted = [at_ns], []
+        while sum(tokens) < ANSWER_TOKENS:
+            at_ns += round(STEP_MS[arm] * NS_PER_MS * slowness * luck.uniform(0.97, 1.03))
+            run = 0
+            while acceptance is not None and run < K and luck.random() < acceptance:
+                run += 1
+            emitted = min(run + 1, ANSWER_TOKENS - sum(tokens))
+            accepted.append(run)
+            tokens.append(emitted)
+            times.append(at_ns)
+        differs = arm == story.differing_arm and request.request_id.endswith("-0")
+        yield RequestObservation(
+            request_id=request.request_id,
+            outcome=Outcome.SUCCESS,
+            due_ns=request.due_ns,
+            sent_ns=request.due_ns + 80_000,
+            first_byte_ns=times[0],
+            end_ns=at_ns + 100_000,
+            chunk_ns=tuple(times),
+            chunk_tokens=tuple(tokens),
+            token_ids=tuple(range(100, 100 + ANSWER_TOKENS - 1)) + ((9,) if differs else (8,)),
+            text="<script>alert(1)</script>" if differs else "abcd",
+            finish_reason="length",
+            prompt_tokens=3,
+            completion_tokens=ANSWER_TOKENS,
+            speculation=None if acceptance is None else _speculation(accepted),
+            http_status=200,
+        )
+
+
+def _speculation(accepted: list[int]) -> SpeculationCounts:
+    return SpeculationCounts(
+        num_spec_steps=len(accepted),
+        num_draft_tokens=K * len(accepted),
+        num_accepted_draft_tokens=sum(accepted),
+        acceptance_histogram=tuple(accepted.count(n) for n in range(K + 1)),
+        per_step_accepted=tuple(accepted),
+        per_step_drafted=(K,) * len(accepted),
+    )
+
+
+def _counters(seen: list[RequestObservation]) -> CounterDeltas:
+    given = [o.speculation for o in seen if o.speculation]
+    steps = [n for s in given for n in s.per_step_accepted]
+    drafted = {
+        "spec_decode_num_drafts": len(steps),
+        "spec_decode_num_draft_tokens": K * len(steps),
+        "spec_decode_num_accepted_tokens": sum(steps),
+        "spec_decode_num_accepted_tokens_per_pos": tuple(sum(n > j for n in steps) for j in range(K)),
+    }
+    plain = {"prompt_tokens": 3 * len(seen), "generation_tokens": ANSWER_TOKENS * len(seen)}
+    return CounterDeltas.model_validate(
+        plain | {"request_success": len(seen), "num_preemptions": 0} | (drafted if given else {})
+    )
+
+
+def _store_log(artifacts: Path) -> str:
+    name = digest(LOG.encode())
+    artifacts.mkdir(parents=True, exist_ok=True)
+    (artifacts / f"{name}.log").write_text(LOG)
+    return name
