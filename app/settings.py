@@ -39,6 +39,9 @@ class Settings(BaseSettings):
         default="https://download.pytorch.org/whl/cpu",
         description="Index with PyTorch's CPU builds; asked only where pip's own set-up does not know the version.",
     )
+    startup_timeout_s: float = Field(
+        default=660, gt=0, description="Longest start-up of an engine; longer only while its log grows."
+    )
     log_level: str = Field(default="INFO", description="Level of the service's own log.")
 
     @property
