@@ -1,7 +1,6 @@
 """The artifact store: files by content address under one directory."""
 
 import hashlib
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -32,4 +31,4 @@ def store(root: Path, source: Path) -> Artifact:
 def _copy_atomically(source: Path, target: Path) -> None:
     with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as temporary, source.open("rb") as stream:
         shutil.copyfileobj(stream, temporary)
-    os.replace(temporary.name, target)
+    Path(temporary.name).replace(target)

@@ -49,7 +49,7 @@ async def conduct_block(settings: Settings, database: Database, block: ClaimedBl
         return
     except DomainError as error:
         state, failure = BlockState.FAILED, _failure(FailureClass.CONFIG, str(error))
-    except Exception as error:  # the task boundary: recorded, never lost
+    except Exception as error:  # noqa: BLE001  (the task boundary: recorded, never lost)
         bound.exception("block failed")
         state, failure = BlockState.FAILED, _failure(FailureClass.INFRA, f"{type(error).__name__}: {error}")
     async with database.transaction() as session:
@@ -81,7 +81,7 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock) -> 
 
 async def _publish(database: Database, settings: Settings, worker: str) -> None:
     async with database.transaction() as session:
-        await EvidenceRepository(session).publish_capabilities(worker.split(":")[0], capabilities(settings))
+        await EvidenceRepository(session).publish_capabilities(worker.partition(":")[0], capabilities(settings))
 
 
 async def _claim(database: Database, worker: str) -> ClaimedBlock | None:

@@ -15,6 +15,6 @@ class CoreSplit:
 def split_cores() -> CoreSplit:
     """The engine gets the first cores, the client the last one."""
     cores = sorted(os.sched_getaffinity(0) | set(range(os.cpu_count() or 1)))
-    if len(cores) < 2:
+    if not cores[1:]:
         return CoreSplit(tuple(cores), tuple(cores))
     return CoreSplit(tuple(cores[:-1]), (cores[-1],))

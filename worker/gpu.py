@@ -22,6 +22,8 @@ class HostLock:
             return False
         return True
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)

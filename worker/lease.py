@@ -18,11 +18,11 @@ SELF_FENCE_S = 40
 log = structlog.get_logger()
 
 
-class CancelRequested(Exception):  # noqa: N818  (an event, not a fault)
+class CancelRequested(Exception):
     """Someone asked for the block to be canceled."""
 
 
-class LeaseLost(Exception):  # noqa: N818
+class LeaseLost(Exception):
     """Another holder may have the block now; nothing more may be written."""
 
 
@@ -34,7 +34,7 @@ class Lease:
     block: ClaimedBlock
 
     async def hold(self, story: Coroutine[Any, Any, None]) -> None:
-        """Run ``story``; raises ``CancelRequested`` or ``LeaseLost`` after the story has been stopped and cleaned up."""
+        """Run ``story``; raises ``CancelRequested`` or ``LeaseLost`` once the story has stopped and cleaned up."""
         telling = asyncio.create_task(story)
         beating = asyncio.create_task(self._beat())
         try:

@@ -37,9 +37,7 @@ async def warm_up(bench: Bench, server: VllmServer, scratch: Path) -> None:
             raise RunFailed(_cause(server) or Failure(failure_class=FailureClass.ENGINE_DEAD, message=message))
 
 
-async def conduct_run(
-    bench: Bench, condition: Condition, session_id: UUID, server: VllmServer, scratch: Path
-) -> None:
+async def conduct_run(bench: Bench, condition: Condition, session_id: UUID, server: VllmServer, scratch: Path) -> None:
     """Measure one condition; raises ``RunFailed`` or ``ScrapeFailed`` after recording why it could not be finished."""
     recorder = bench.recorder
     run_id = await recorder.start_run(session_id, condition.workload, condition.load)

@@ -26,7 +26,9 @@ def resolve_pins(manifest: Manifest, settings: Settings) -> Pins:
     runtime = runtimes.get(manifest.runtime)
     if runtime is None:
         known = ", ".join(runtimes) or "none"
-        problems.append(FieldProblem("runtime", f"{manifest.runtime} is not on this host (here: {known})", "install it"))
+        problems.append(
+            FieldProblem("runtime", f"{manifest.runtime} is not on this host (here: {known})", "install it")
+        )
     if problems or runtime is None:
         raise ManifestRefused(*problems)
     drafts = {arm.draft_or_speculator for arm in manifest.arms} - {"none"}
@@ -44,5 +46,7 @@ def _host_problems(manifest: Manifest) -> Iterator[FieldProblem]:
             here = getattr(found, name)
             if here != value:
                 yield FieldProblem(
-                    f"{field}.{name}", f"the manifest says {value!r}, this host is {here!r}", "run it where it was pinned"
+                    f"{field}.{name}",
+                    f"the manifest says {value!r}, this host is {here!r}",
+                    "run it where it was pinned",
                 )

@@ -27,7 +27,6 @@ from worker.gpu import HostLock
 from worker.pins import resolve_pins
 from worker.requests import COMPLETIONS_PATH, completion_body
 
-STARTUP_TIMEOUT_S = 300
 REQUEST_TIMEOUT_S = 120
 CLIENTS = 12
 REQUESTS_TOGETHER = 72
@@ -71,7 +70,7 @@ async def probe(settings: Settings, manifest: Manifest, traces: Sequence[Trace])
         spec = _spec(settings, manifest, Path(scratch))
         async with _accelerator(settings):
             try:
-                async with VllmServer(spec, log_path, tag="probe", startup_timeout_s=STARTUP_TIMEOUT_S):
+                async with VllmServer(spec, log_path, tag="probe", startup_timeout_s=settings.startup_timeout_s):
                     return await _capacity(spec, manifest, traces)
             except StartupFailed as error:
                 message = f"the target-only server did not start: {error.failure.message}"

@@ -24,7 +24,11 @@ def replay_plan(
         port=None,
         path=COMPLETIONS_PATH,
         requests=tuple(
-            ReplayRequest(request_id=r.request_id, due_ns=r.due_ns, body=completion_body(r, server.served_model_name, sampling, salt))
+            ReplayRequest(
+                request_id=r.request_id,
+                due_ns=r.due_ns,
+                body=completion_body(r, server.served_model_name, sampling, salt),
+            )
             for r in requests
         ),
         drain_timeout_ns=DRAIN_TIMEOUT_NS,

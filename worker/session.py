@@ -59,9 +59,7 @@ async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratc
         await _archive_log(bench, "engine-log", log_path, session_id)
 
 
-async def _measure(
-    bench: Bench, planned: PlannedSession, session_id: UUID, server: VllmServer, scratch: Path
-) -> None:
+async def _measure(bench: Bench, planned: PlannedSession, session_id: UUID, server: VllmServer, scratch: Path) -> None:
     move = bench.recorder.move_session
     await move(session_id, SessionState.WARMING)
     await warm_up(bench, server, scratch)

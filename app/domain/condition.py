@@ -1,4 +1,4 @@
-"""Expand a manifest into conditions: arm × workload × load point, with stable ids."""
+"""Expand a manifest into conditions (an arm, a workload and a load point), with stable ids."""
 
 from dataclasses import dataclass
 

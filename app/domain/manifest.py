@@ -156,7 +156,7 @@ class Manifest(_Frozen):
         baselines = [a for a in self.arms if a.speculation.method is Method.TARGET_ONLY]
         if [a.name for a in baselines] != [BASELINE_ARM]:
             raise ValueError(f"arms: exactly one arm must be target_only, and its name must be {BASELINE_ARM}")
-        if len(self.arms) < 2:
+        if not self.candidates:
             raise ValueError("arms: add at least one proposer to compare with target-only")
         return self
 
@@ -180,7 +180,7 @@ class Manifest(_Frozen):
         return digest(self.canonical())
 
 
-def parse_manifest(document: Any) -> Manifest:  # noqa: ANN401  (any decoded JSON or YAML)
+def parse_manifest(document: Any) -> Manifest:
     """Validate a decoded document; a single-arm file (spec M1) becomes that arm against target-only.
 
     Raises ``ManifestRefused`` with one problem per wrong field.
@@ -196,7 +196,7 @@ def field_problems(error: ValidationError) -> list[FieldProblem]:
     return [_problem(dict(item)) for item in error.errors(include_url=False, include_input=False)]
 
 
-def _with_arms(document: Any) -> Any:  # noqa: ANN401
+def _with_arms(document: Any) -> Any:
     if not isinstance(document, dict) or "arms" in document or "speculation" not in document:
         return document
     rest = {k: v for k, v in document.items() if k not in {"speculation", "draft_or_speculator"}}

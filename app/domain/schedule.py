@@ -45,11 +45,15 @@ def plan(manifest: Manifest) -> tuple[PlannedBlock, ...]:
     )
 
 
+AB_BA = 2
+"""Two arms: keep the square's order, so that AB and BA alternate."""
+
+
 def _arm_orders(arms: list[str], blocks: int, seed: int) -> list[list[str]]:
     rng = random.Random(seed)
     orders: list[list[str]] = []
     while len(orders) < blocks:
         shuffled = rng.sample(arms, len(arms))
         square = [shuffled[i:] + shuffled[:i] for i in range(len(arms))]
-        orders.extend(square if len(arms) == 2 else rng.sample(square, len(square)))
+        orders.extend(square if len(arms) == AB_BA else rng.sample(square, len(square)))
     return orders[:blocks]

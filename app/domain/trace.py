@@ -7,7 +7,7 @@ integer, never a seed. Every arm replays the same bytes.
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -88,7 +88,7 @@ def parse_trace(content: bytes) -> Trace:
     lines = content.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
-    if len(lines) < 2:
+    if not lines[1:]:
         raise TraceRefused.of("trace", "the workload is empty", "give a header line and at least one request")
     problems: list[FieldProblem] = []
     header = _parse(TraceHeader, lines[0], 1, problems)
@@ -136,14 +136,21 @@ def _inconsistencies(trace: Trace) -> Iterable[FieldProblem]:
             yield FieldProblem("loads", f"load {load}: header says {stated} requests, the trace has {found}", "fix it")
     for request in trace.requests:
         if request.load not in counts:
-            yield FieldProblem("load", f"request {request.request_id}: load {request.load} is not in the header", "add it")
+            yield FieldProblem(
+                "load", f"request {request.request_id}: load {request.load} is not in the header", "add it"
+            )
         if "task" not in request.strata:
             yield FieldProblem("strata", f"request {request.request_id} has no task label", 'add "task" to strata')
 
 
-def _parse(model: type[_Frozen], line: bytes, number: int, problems: list[FieldProblem]):  # noqa: ANN202
+L = TypeVar("L", TraceHeader, TraceRequest)
+
+
+def _parse(model: type[L], line: bytes, number: int, problems: list[FieldProblem]) -> L | None:
     if len(line) > LINE_BYTES_MAX:
-        problems.append(FieldProblem(f"line {number}", f"longer than {LINE_BYTES_MAX} bytes", "split or drop the request"))
+        problems.append(
+            FieldProblem(f"line {number}", f"longer than {LINE_BYTES_MAX} bytes", "split or drop the request")
+        )
         return None
     try:
         return model.model_validate(json.loads(line))

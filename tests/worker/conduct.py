@@ -77,7 +77,5 @@ def make_place(settings: Settings, database: Database, root: Path, **dials: Any)
         (model_root / alias).mkdir(parents=True)
         (model_root / alias / "config.json").write_text(json.dumps({"model_type": "llama", "alias": alias}))
     (model_root / "target" / "fake.json").write_text(json.dumps(dials))
-    own = settings.model_copy(
-        update={"model_root": model_root, "runtime_root": runtime_root, "startup_timeout_s": 3.0}
-    )
+    own = settings.model_copy(update={"model_root": model_root, "runtime_root": runtime_root, "startup_timeout_s": 3.0})
     return Place(own, database, runtime_root, model_root)

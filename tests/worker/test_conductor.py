@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from app.db.session import Database
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.report import build_report
 from app.domain.vocabulary import FailureClass, Outcome, VerdictWord
+from app.experiments.schemas import ExperimentRead
 from app.experiments.service import ExperimentService
 from app.settings import Settings
 from tests.factories import BASELINE, NGRAM
@@ -30,6 +31,13 @@ async def place(settings: Settings, database: Database, tmp_path: Path) -> Async
 
     yield make
     assert not tagged_processes()
+
+
+async def polled(read: Callable[[], Awaitable[ExperimentRead]]) -> AsyncIterator[ExperimentRead]:
+    """The experiment, again and again; the test's own time limit ends a wait that has no end."""
+    while True:
+        yield await read()
+        await asyncio.sleep(0.1)
 
 
 def tagged_processes() -> list[int]:
@@ -169,8 +177,9 @@ async def test_cancel_while_measuring_keeps_the_evidence(place: PlaceMaker, monk
     manifest = await here.submit()
     service = ExperimentService(here.database, here.settings)
     conducting = asyncio.create_task(here.conduct())
-    while not (current := (await service.read(manifest.digest)).current) or current.session_state != "MEASURING":
-        await asyncio.sleep(0.1)
+    async for experiment in polled(lambda: service.read(manifest.digest)):
+        if experiment.current and experiment.current.session_state == "MEASURING":
+            break
     await service.cancel(manifest.digest)
     await conducting
 
