@@ -19,7 +19,7 @@ class ArrivalKind(StrEnum):
 
 
 def arrivals(kind: ArrivalKind, *, rate_rps: float, duration_ns: int, seed: int) -> tuple[int, ...]:
-    """Sorted offsets in ``[0, duration_ns)``, exactly ``round(rate × duration)`` of them.
+    """Sorted offsets in ``[0, duration_ns)``, exactly ``round(rate * duration)`` of them.
 
     ``constant`` ignores the seed. Raises ``DomainError`` for a rate or duration that is not positive,
     or where no request would fit.
