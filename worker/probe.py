@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 
@@ -68,10 +69,14 @@ async def probe(settings: Settings, manifest: Manifest, traces: Sequence[Trace])
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="verdraft-probe-") as scratch:
         spec = _spec(settings, manifest, Path(scratch))
+        tag, timeout_s = f"probe:{uuid4()}", settings.startup_timeout_s
         async with _accelerator(settings):
             try:
-                async with VllmServer(spec, log_path, tag="probe", startup_timeout_s=settings.startup_timeout_s):
+                async with VllmServer(spec, log_path, tag=tag, startup_timeout_s=timeout_s):
                     return await _capacity(spec, manifest, traces)
+            except httpx.HTTPError as error:
+                message = f"the engine stopped answering ({type(error).__name__})"
+                raise DomainError.of("probe", message, f"read {log_path}, then try again") from error
             except StartupFailed as error:
                 message = f"the target-only server did not start: {error.failure.message}"
                 raise DomainError.of("probe", message, f"the log is {error.log_path}") from error
