@@ -64,7 +64,10 @@ async def quiesced(socket_path: str, timeout_s: float = QUIET_TIMEOUT_S) -> Expo
 
 
 async def server_info(socket_path: str) -> dict[str, str]:
-    """The resolved configuration as ``section.key`` → value; the server's environment is left out on purpose."""
+    """The resolved configuration as ``section.key`` → value; the server's environment is left out on purpose.
+
+    The first call takes seconds, and fails in a runtime without pip: vLLM lists its packages to answer.
+    """
     async with client(socket_path) as engine:
         answer = json.loads(await _get(engine, "/server_info?config_format=json"))
     return flatten(answer["vllm_config"])
@@ -88,7 +91,9 @@ async def _get(engine: httpx.AsyncClient, path: str) -> str:
         message = f"{path} was not answered ({type(error).__name__})"
         raise ScrapeFailed(FailureClass.ENGINE_DEAD, message) from error
     if not response.is_success:
-        raise ScrapeFailed(FailureClass.ENGINE_DEAD, f"{path} was answered with {response.status_code}")
+        raise ScrapeFailed(
+            FailureClass.ENGINE_DEAD, f"{path} was answered with {response.status_code}; its log says why"
+        )
     return response.text
 
 
