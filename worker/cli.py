@@ -47,6 +47,16 @@ def up(
 
 
 @app.command()
+def demo(
+    blocks: Annotated[int, typer.Option(min=1, help="Below five every verdict is exploratory.")] = 5,
+    full: Annotated[bool, typer.Option("--full", help="With every proposer and a grid of k.")] = False,
+) -> None:
+    """Run the bundled demo on the running service, or follow the one that runs, to its verdict."""
+    with _explained():
+        raise typer.Exit(run_demo(Settings(), blocks=blocks, full=full, console=console))
+
+
+@app.command()
 def down() -> None:
     """Stop everything that `up` started. Nothing is lost; `up` resumes."""
     with _explained():

@@ -8,6 +8,7 @@ from typing import Any
 from app.db.session import Database
 from app.domain.evidence import ExperimentEvidence
 from app.domain.manifest import Manifest
+from app.domain.trace import Trace
 from app.evidence.repository import EvidenceRepository
 from app.experiments.service import ExperimentService
 from app.settings import Settings
@@ -31,14 +32,16 @@ class Place:
     database: Database
     runtime_root: Path
     model_root: Path
+    runtime: str = "fake"
+    target: str = "target"
 
-    async def submit(self, **fields: Any) -> Manifest:
+    async def submit(self, trace: Trace | None = None, **fields: Any) -> Manifest:
         """Register a small experiment pinned to this host; keywords as in ``manifest_document``."""
-        trace = make_trace(loads=LOADS, requests=6, warmup=2)
+        trace = trace or make_trace(loads=LOADS, requests=6, warmup=2)
         document: dict[str, Any] = {
-            "target_model": self.model_reference("target"),
-            "target_tokenizer": self.model_reference("target"),
-            "runtime": inspect_runtime(self.runtime_root / "fake").ref,
+            "target_model": self.model_reference(self.target),
+            "target_tokenizer": self.model_reference(self.target),
+            "runtime": inspect_runtime(self.runtime_root / self.runtime).ref,
             "hardware": hardware().model_dump(),
             "software": software().model_dump(),
             "arms": [BASELINE, NGRAM],
