@@ -54,7 +54,10 @@ function dressLayout(layout, width) {
   dressed.legend.yanchor = "top";
   for (const key of Object.keys(layout).filter((k) => /^[xy]axis\d*$/.test(k))) {
     dressed[key] = { ...axis, ...layout[key] };
-    if (width < 560 && layout[key].tickvals) dressed[key].tickangle = -60;
+    if (width < 560 && layout[key].tickvals) {
+      dressed[key].tickangle = -60;
+      dressed[key].title = { ...layout[key].title, font: { size: 10 } };
+    }
   }
   return dressed;
 }
