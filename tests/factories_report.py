@@ -119,9 +119,7 @@ def _verdicts(invalid: set[str], complete: int, *, exploratory: bool) -> Iterato
             load=load,
             regime=Regime.LATENCY if load == "low" else Regime.SERVING,
             word=VerdictWord.INVALID if bad else word,
-            sentence=_sentence(arm, workload, load, word)
-            if not bad
-            else f"{arm} cannot be judged on {workload} at {load}.",
+            sentence=f"{arm} {word} on {workload} at {load}.",
             reasons=("a session failed at start-up" if bad else "interval against the margin of 5%",),
             exploratory=exploratory,
             metric="request_speedup",
