@@ -57,7 +57,7 @@ def demo_manifest(
         target_tokenizer=platform.target,
         runtime=platform.runtime,
         serving=Serving(
-            dtype="bfloat16",
+            dtype="float32",  # in bfloat16 batching flips near ties, and each is a mismatch that nobody can explain yet
             max_model_len=1024,
             max_num_seqs=16,
             prefix_caching=False,
