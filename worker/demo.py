@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from tokenizers import Tokenizer
@@ -21,6 +22,7 @@ from worker.probe import probe
 
 RUNTIME_NAME = "cpu"
 EXIT_REFUSED = 1
+_WITHOUT_VERDICT = ("FAILED", "CANCELED")
 EXIT_INTERRUPTED = 130
 PROVISIONAL_RATES_RPS = (2.0, 8.0)
 """Only for the probe's own prompts; the frozen rates follow from what it measures."""
@@ -29,7 +31,8 @@ PROVISIONAL_RATES_RPS = (2.0, 8.0)
 def run_demo(settings: Settings, *, blocks: int, full: bool, console: Console) -> int:
     """Run or resume the demo against the running service; returns the command's exit status.
 
-    0 when there is a verdict (whatever it says), 1 when something refused, 130 when watching was interrupted.
+    0 when there is a verdict (whatever it says), 1 when something refused or no block could be finished,
+    130 when watching was interrupted.
     """
     try:
         with Service(f"http://127.0.0.1:{settings.port}") as service:
@@ -55,11 +58,25 @@ def _run(service: Service, settings: Settings, blocks: int, *, full: bool, conso
     console.print(f"Rates: {', '.join(f'{p.name} {p.rate_rps:g} requests/s' for p in manifest.loads)}", highlight=False)
     for workload in manifest.workloads:
         service.upload_trace((directory / f"{workload.name}.jsonl").read_bytes())
-    experiment = service.submit(manifest.canonical())
+    experiment = _submit(service, directory, manifest, console)
     console.print(
         f"Experiment {experiment['id'][:12]}: {page_url(service, experiment)}", highlight=False, soft_wrap=True
     )
-    return EXIT_INTERRUPTED if watch(service, experiment["id"], console) is None else 0
+    report = watch(service, experiment["id"], console)
+    if report is None:
+        return EXIT_INTERRUPTED
+    return 0 if report.blocks_complete else EXIT_REFUSED
+
+
+def _submit(service: Service, directory: Path, manifest: Manifest, console: Console) -> dict[str, Any]:
+    """Submit, or follow what runs; one that ended without a verdict is tried again under the next seed."""
+    experiment = service.submit(manifest.canonical())
+    while experiment["state"] in _WITHOUT_VERDICT:
+        console.print(f"The experiment {experiment['id'][:12]} is {experiment['state']}; submitting it anew.")
+        manifest = manifest.model_copy(update={"schedule_seed": manifest.schedule_seed + 1})
+        _freeze(directory, manifest)
+        experiment = service.submit(manifest.canonical())
+    return experiment
 
 
 def _frozen(directory: Path, platform: Platform) -> Manifest | None:
@@ -105,6 +122,10 @@ def _write(directory: Path, manifest: Manifest, traces: tuple[Trace, ...]) -> No
     directory.mkdir(parents=True, exist_ok=True)
     for trace in traces:
         (directory / f"{trace.header.name}.jsonl").write_bytes(trace.encode())
+    _freeze(directory, manifest)
+
+
+def _freeze(directory: Path, manifest: Manifest) -> None:
     temporary = directory / "manifest.json.new"
     temporary.write_bytes(manifest.canonical())
     temporary.replace(directory / "manifest.json")

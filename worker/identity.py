@@ -175,10 +175,18 @@ def _local_models(model_root: Path) -> list[dict[str, Any]]:
 
 
 def _distribution(dist_info: Path) -> tuple[str, str, str]:
-    """Normalised name, version, and the digest of the list of installed files."""
+    """Normalised name, version, and the digest of the list of installed files.
+
+    Rows outside site-packages are left out: they are start scripts, whose first line is the runtime's own path.
+    """
     metadata = HeaderParser().parsestr((dist_info / "METADATA").read_text(errors="replace"), headersonly=True)
     name = re.sub(r"[-_.]+", "-", str(metadata["Name"])).lower()
-    return name, str(metadata["Version"]), _file_sha256(dist_info / "RECORD")
+    return name, str(metadata["Version"]), _record_digest(dist_info / "RECORD")
+
+
+def _record_digest(record: Path) -> str:
+    rows = record.read_text(errors="replace").splitlines()
+    return digest("\n".join(sorted(row for row in rows if not row.startswith("../"))).encode())
 
 
 def _file_sha256(path: Path) -> str:

@@ -4,6 +4,7 @@ Order up: checks, Postgres and Redis, migrations, web, worker. Order down: the r
 two commands at once follow each other; what already runs is left alone.
 """
 
+import asyncio
 import errno
 import os
 import shutil
@@ -20,7 +21,9 @@ import httpx
 from pydantic import SecretStr
 
 from app import embedded
+from app.db.session import Database
 from app.domain.errors import DomainError
+from app.runs.repository import BlockRepository
 from app.settings import PROJECT_ROOT, Settings
 from worker import services
 from worker.engine.containment import sweep_orphans
@@ -60,6 +63,8 @@ def up(settings: Settings, say: Say) -> Settings:
         _keep_off_the_engine_core()
         settings = _with_urls(settings, say)
         _migrate(settings, say)
+        if "worker" not in known:
+            asyncio.run(_release_blocks(settings, say))
         for wanted in (_web(settings), _worker(settings)):
             _ensure(wanted, known, settings, say)
             register.write(known)
@@ -178,6 +183,16 @@ def _migrate(settings: Settings, say: Say) -> None:
     if finished.returncode:
         said = finished.stdout.strip()[-_TAIL_CHARS:]
         raise StartRefused.of("database_url", f"the migration failed: {said}", "read the message above")
+
+
+async def _release_blocks(settings: Settings, say: Say) -> None:
+    """What a stopped worker of this host still holds is queued at once, without waiting for its lease to expire."""
+    database = Database(settings.database_url.get_secret_value(), pooled=False)
+    async with database.transaction() as session:
+        released = await BlockRepository(session).release(socket.gethostname())
+    await database.dispose()
+    if released:
+        say(f"resuming {released} interrupted block{'s' * (released > 1)}")
 
 
 def _web(settings: Settings) -> Wanted:

@@ -1,4 +1,7 @@
-"""Builds an experiment's report from its evidence, once per version of the experiment and of the analysis."""
+"""Builds an experiment's report from its evidence, once per committed evidence and version of the analysis.
+
+Not once per change of state: an open page must not rebuild a report on the cores that are being measured.
+"""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -11,8 +14,7 @@ from app.db.repository import resolve
 from app.db.session import Database
 from app.domain.errors import NotFound
 from app.domain.report import ANALYSIS_VERSION, Report, build_report
-from app.evidence.repository import EvidenceRepository
-from app.experiments.repository import ExperimentRepository
+from app.evidence.repository import CommittedBlock, EvidenceRepository
 from app.figures import FIGURES
 
 REPORTS_KEPT = 32
@@ -23,7 +25,7 @@ class ReportKey:
     """What a report depends on."""
 
     experiment: str
-    version: int
+    committed: tuple[CommittedBlock, ...]
     analysis_version: str
 
 
@@ -58,11 +60,12 @@ class ComparisonService:
         """The report as of now; interim while blocks are missing. Raises ``NotFound`` or ``EvidenceRefused``."""
         async with self._database.reader() as session:
             digest = await resolve(session, reference)
-            key = ReportKey(digest, await ExperimentRepository(session).version(digest), ANALYSIS_VERSION)
+            repository = EvidenceRepository(session)
+            key = ReportKey(digest, await repository.committed(digest), ANALYSIS_VERSION)
             known = self._cache.get(key)
             if known is not None:
                 return known
-            evidence = await EvidenceRepository(session).load_evidence(digest)
+            evidence = await repository.load_evidence(digest)
         report = await to_thread.run_sync(build_report, evidence)
         self._cache.put(key, report)
         return report

@@ -121,9 +121,9 @@ def broken_gates(evidence: ExperimentEvidence, blocks: CompleteBlocks, condition
     expected = {r.request_id for r in evidence.labels.get(condition.workload, ()) if r.load == condition.load}
     for pair in blocks.pairs(condition):
         for run in (pair.target, pair.arm):
-            found += [f"block {run.block}, {run.arm}: {words}" for words in _run_problems(run, expected)]
-        found += [f"block {pair.block}: {words}" for words in _speculation_problems(evidence, pair)]
-        found += [f"block {pair.block}: {words}" for words in _cache_problems(evidence, pair)]
+            found += [f"block {run.block + 1}, {run.arm}: {words}" for words in _run_problems(run, expected)]
+        found += [f"block {pair.block + 1}: {words}" for words in _speculation_problems(evidence, pair)]
+        found += [f"block {pair.block + 1}: {words}" for words in _cache_problems(evidence, pair)]
     return tuple(found)
 
 
@@ -137,14 +137,14 @@ def _failures(evidence: ExperimentEvidence, blocks: CompleteBlocks, condition: C
         failure = (run.failure if run else None) or session.failure
         told = f"{failure.failure_class}: {failure.message}" if failure else "no cause was recorded"
         what = "run" if run else "session"
-        yield f"block {block}: the {what} of {arm} did not complete ({told})"
+        yield f"block {block + 1}: the {what} of {arm} did not complete ({told})"
 
 
 def _unlike_configurations(evidence: ExperimentEvidence, blocks: CompleteBlocks, arm: str) -> Iterator[str]:
     for (block, name), session in sorted(_sessions(evidence, blocks).items()):
         started = session.state is SessionState.SUCCEEDED
         if started and name in {arm, BASELINE_ARM} and not session.resolved_config:
-            yield f"block {block}: the resolved configuration of {name} was not recorded"
+            yield f"block {block + 1}: the resolved configuration of {name} was not recorded"
     for field, (target, ours) in sorted(config_differences(evidence, blocks).get(arm, {}).items()):
         yield f"resolved configuration differs in {field}: target-only {target}, {arm} {ours}"
 

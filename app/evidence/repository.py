@@ -5,6 +5,7 @@ Observations go in by COPY. A report reads only the committed attempt of each bl
 
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
+from typing import NamedTuple
 from uuid import UUID
 
 import zstandard
@@ -44,6 +45,13 @@ _PLAIN = tuple(name for name in RequestObservation.model_fields if name not in {
 _SPECULATION = tuple(SpeculationCounts.model_fields)
 _COPY_COLUMNS = ("experiment", "run_id", *_PLAIN, "text", "error", *_SPECULATION)
 _COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
+
+
+class CommittedBlock(NamedTuple):
+    """A block whose evidence counts and will not change; equal tuples mean equal evidence."""
+
+    index: int
+    fence: int
 
 
 class EvidenceRepository:
@@ -111,6 +119,15 @@ class EvidenceRepository:
         seen = {"document": document, "seen_at": func.now()}
         row = insert(CapabilityRow).values(worker=worker, **seen)
         await self._session.execute(row.on_conflict_do_update(index_elements=["worker"], set_=seen))
+
+    async def committed(self, experiment_id: str) -> tuple[CommittedBlock, ...]:
+        """The blocks that ``load_evidence`` would read, by index."""
+        query = (
+            select(BlockRow.index, BlockRow.fence)
+            .where(BlockRow.experiment_id == experiment_id, BlockRow.state.in_(_COMMITTED))
+            .order_by(BlockRow.index)
+        )
+        return tuple(CommittedBlock(index, fence) for index, fence in (await self._session.execute(query)).all())
 
     async def load_evidence(self, experiment_id: str) -> ExperimentEvidence:
         """All that the analysis may read: the committed attempt of each block. Raises ``NotFound``."""

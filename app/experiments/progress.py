@@ -125,11 +125,11 @@ def _seconds_left(facts: Facts) -> float | None:
 
 def _failures(facts: Facts) -> Iterator[FailureRead]:
     for block in facts.blocks:
-        yield from _failure((f"block {block.index}",), block.failure)
+        yield from _failure((f"block {block.index + 1}",), block.failure)
     for session in facts.sessions:
-        yield from _failure((f"block {session.block}", session.arm), session.failure)
+        yield from _failure((f"block {session.block + 1}", session.arm), session.failure)
     for run in facts.runs:
-        yield from _failure((f"block {run.block}", run.arm, run.workload, run.load), run.failure)
+        yield from _failure((f"block {run.block + 1}", run.arm, run.workload, run.load), run.failure)
 
 
 def _failure(where: Sequence[str], failure: Failure | None) -> Iterator[FailureRead]:

@@ -130,6 +130,20 @@ class BlockRepository:
             await settle(self._session, experiment_id)
         return len(blocks)
 
+    async def release(self, host: str) -> int:
+        """Queue again what workers of ``host`` hold, as if never tried; only for a host whose workers have stopped."""
+        leased = select(BlockRow).where(
+            BlockRow.state == BlockState.LEASED, func.split_part(BlockRow.lease_owner, ":", 1) == host
+        )
+        blocks = (await self._session.scalars(leased.order_by(BlockRow.id).with_for_update())).all()
+        for block in blocks:
+            await self._take_back(block)
+            if block.state == BlockState.QUEUED:
+                block.attempt -= 1
+            await self._session.flush()
+            await settle(self._session, block.experiment_id)
+        return len(blocks)
+
     async def start_session(self, block_id: UUID, fence: int, arm: str, position: int) -> UUID:
         """Record that a fresh server of ``arm`` is being started."""
         experiment_id = await hold(self._session, BlockRow.id == block_id, fence)

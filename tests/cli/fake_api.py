@@ -30,7 +30,7 @@ class FakeApi:
 
     def _experiment(self) -> dict[str, object]:
         done = self.complete == self.blocks
-        failure = {"where": "block 0/ngram-k4", "failure_class": "OOM", "message": "[no] memory left"}
+        failure = {"where": "block 1/ngram-k4", "failure_class": "OOM", "message": "[no] memory left"}
         current = {"block": self.complete, "arm": "ngram-k4", "workload": "edit", "load": "latency"}
         return {
             "id": IDENTITY,

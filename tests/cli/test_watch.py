@@ -58,7 +58,7 @@ def test_a_terminal_gets_a_bar_with_the_same_tables() -> None:
 
 def test_a_failure_is_told_once_as_it_was_written() -> None:
     _, text = _watched(FakeApi(blocks=5, failing=True))
-    assert text.count("! block 0/ngram-k4: OOM: [no] memory left") == 1
+    assert text.count("! block 1/ngram-k4: OOM: [no] memory left") == 1
 
 
 def test_interrupting_leaves_the_experiment_running_and_says_so() -> None:

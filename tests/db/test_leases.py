@@ -42,6 +42,18 @@ async def test_a_claim_carries_the_manifest_with_its_digest(bench: Bench) -> Non
     assert block.manifest.digest == block.experiment_id == digest
 
 
+async def test_a_stopped_host_gives_its_blocks_back_as_if_never_tried(bench: Bench) -> None:
+    await bench.register(blocks=2)
+    ours, theirs = await bench.claim("here:1"), await bench.claim("there:1")
+    async with bench.blocks() as blocks:
+        assert await blocks.release("here") == 1
+    again = await bench.claim("here:2")
+    assert (again.id, again.fence, again.attempt) == (ours.id, 2, 1)
+    async with bench.blocks() as blocks:
+        assert not (await blocks.heartbeat(ours.id, ours.fence, 60)).held
+        assert (await blocks.heartbeat(theirs.id, theirs.fence, 60)).held
+
+
 async def test_a_stale_fence_writes_nothing(bench: Bench) -> None:
     digest = await bench.register(blocks=1)
     stale = await bench.claim("sleeper")
@@ -89,7 +101,7 @@ async def test_the_lost_attempt_is_not_shown_and_the_last_one_fails_as_infra(ben
         if attempt < ATTEMPTS_MAX:
             assert (shown.sessions_done, shown.failures) == (0, [])
     assert shown.state is ExperimentState.FAILED
-    assert {f.where for f in shown.failures} == {"block 0", "block 0/target-only", "block 0/target-only/tasks/low"}
+    assert {f.where for f in shown.failures} == {"block 1", "block 1/target-only", "block 1/target-only/tasks/low"}
     assert {f.failure_class for f in shown.failures} == {FailureClass.INFRA}
 
 

@@ -36,15 +36,15 @@ def host(live_server: LiveServer, tmp_path: Path) -> Settings:
 
 @contextmanager
 def _canceling(url: str) -> Generator[None, None, None]:
-    """Cancel the first experiment that appears, so that watching it ends; nobody conducts it here."""
+    """Cancel the experiment that is queued meanwhile, so that watching it ends; nobody conducts it here."""
 
-    def cancel_first() -> None:
+    def cancel_queued() -> None:
         with Service(url) as service:
-            while not (found := list(service.experiments())):
+            while not (found := [e for e in service.experiments() if e["state"] == "QUEUED"]):
                 time.sleep(0.1)
             service.cancel(found[0]["id"])
 
-    thread = threading.Thread(target=cancel_first, daemon=True)
+    thread = threading.Thread(target=cancel_queued, daemon=True)
     thread.start()
     yield
     thread.join()
@@ -55,18 +55,20 @@ def _run(host: Settings, *, blocks: int = 2) -> tuple[int, str]:
     return run_demo(host, blocks=blocks, full=False, console=Console(file=written)), written.getvalue()
 
 
-def test_probes_once_submits_and_resumes_the_same_experiment(host: Settings, live_server: LiveServer) -> None:
+def test_probes_once_and_submits_anew_after_one_without_a_verdict(host: Settings, live_server: LiveServer) -> None:
     with _canceling(live_server.url):
         status, text = _run(host)
-    assert status == 0, text
+    assert status == 1, text
     assert "Probing this host" in text
-    status, again = _run(host)
-    assert status == 0
+    with _canceling(live_server.url):
+        status, again = _run(host)
+    assert status == 1
     assert "Probing" not in again
+    assert "is CANCELED; submitting it anew" in again
     with Service(live_server.url) as service:
-        (experiment,) = service.experiments()
-    assert f"Experiment {experiment['id'][:12]}" in text
-    assert f"Experiment {experiment['id'][:12]}" in again
+        second, first = service.experiments()
+    assert f"Experiment {first['id'][:12]}" in text
+    assert f"Experiment {second['id'][:12]}" in again
 
 
 def test_another_runtime_since_then_is_probed_again(host: Settings, live_server: LiveServer) -> None:

@@ -66,7 +66,7 @@ def test_counters_off_by_one_are_found_with_their_residual(counter: str, quantit
     evidence = make_evidence()
     run = find_run(evidence, **WHERE)
     off = counters(evidence, **{counter: getattr(run.counters, counter) + 1})
-    assert any(words.startswith(f"block 2, ngram: {quantity}: ") and "residual -1" in words for words in gates(off))
+    assert any(words.startswith(f"block 3, ngram: {quantity}: ") and "residual -1" in words for words in gates(off))
     assert gates(off, Condition("ngram", "copy", "high")) == ()
 
 
@@ -89,7 +89,7 @@ def test_the_baseline_has_no_speculative_lines() -> None:
 
 def test_missing_counters_are_named() -> None:
     assert gates(replace_run(make_evidence(), **WHERE, counters=None)) == (
-        "block 2, ngram: the engine's counters were not recorded",
+        "block 3, ngram: the engine's counters were not recorded",
     )
 
 
@@ -102,16 +102,16 @@ def test_an_arm_that_drafts_nothing_is_not_that_arm() -> None:
         spec_decode_num_accepted_tokens=0,
         spec_decode_num_accepted_tokens_per_pos=(0, 0, 0, 0),
     )
-    assert gates(silent) == ("block 2: ngram drafted nothing",)
+    assert gates(silent) == ("block 3: ngram drafted nothing",)
     absent = counters(
         idle, spec_decode_num_drafts=None, spec_decode_num_draft_tokens=None, spec_decode_num_accepted_tokens=None
     )
-    assert gates(absent) == ("block 2: ngram exposes no speculative counters",)
+    assert gates(absent) == ("block 3: ngram exposes no speculative counters",)
 
 
 def test_positions_that_rise_break_an_identity() -> None:
     off = counters(make_evidence(), spec_decode_num_accepted_tokens_per_pos=(59, 60, 61, 0))
-    assert gates(off) == ("block 2: ngram: engine counters: accepted by position rises",)
+    assert gates(off) == ("block 3: ngram: engine counters: accepted by position rises",)
 
 
 def test_a_late_client_voids_the_run() -> None:
@@ -162,7 +162,7 @@ def test_consequences_of_speculation_may_differ(field: str) -> None:
 
 def test_an_unrecorded_configuration_cannot_be_compared() -> None:
     evidence = replace_session(make_evidence(), arm="ngram", block=1, resolved_config={})
-    assert gates(evidence) == ("block 1: the resolved configuration of ngram was not recorded",)
+    assert gates(evidence) == ("block 2: the resolved configuration of ngram was not recorded",)
 
 
 def test_a_failed_start_is_evidence_against_its_arm_only() -> None:
@@ -170,7 +170,7 @@ def test_a_failed_start_is_evidence_against_its_arm_only() -> None:
     evidence = evidence.model_copy(update={"runs": tuple(r for r in evidence.runs if (r.arm, r.block) != ("ngram", 1))})
     assert complete_blocks(evidence).indices == (0, 1, 2, 3, 4)
     assert gates(evidence) == (
-        "block 1: the session of ngram did not complete (CONFIG: Unsupported speculative method: 'mtp')",
+        "block 2: the session of ngram did not complete (CONFIG: Unsupported speculative method: 'mtp')",
     )
 
 
@@ -190,7 +190,7 @@ def test_a_block_under_way_is_not_used() -> None:
 
 def test_failed_requests_above_one_percent_break_the_gate() -> None:
     failed = with_first(make_evidence(), outcome=Outcome.HTTP_ERROR)
-    assert "block 2, ngram: 1 of 12 requests failed, more than 1%" in gates(failed)
+    assert "block 3, ngram: 1 of 12 requests failed, more than 1%" in gates(failed)
 
 
 def test_a_request_missing_from_a_run_is_found() -> None:
@@ -214,7 +214,7 @@ def test_cache_hits_must_agree_between_arms_where_the_cache_is_on() -> None:
     evidence = make_evidence(Dials(manifest=make_manifest(serving=serving)))
     assert gates(evidence) == ()
     assert gates(with_first(evidence, cached_tokens=16)) == (
-        "block 2: 1 requests differ in cached prompt tokens between the arms, by 16 tokens together",
+        "block 3: 1 requests differ in cached prompt tokens between the arms, by 16 tokens together",
     )
 
 
@@ -224,4 +224,4 @@ def test_speculation_in_target_only_is_found() -> None:
     run = find_run(evidence, arm="target-only", block=2, load="low")
     odd = tuple(o.model_copy(update={"speculation": donor}) for o in run.observations)
     spoiled = replace_run(evidence, arm="target-only", block=2, load="low", observations=odd)
-    assert "block 2: target-only reported speculation" in gates(spoiled)
+    assert "block 3: target-only reported speculation" in gates(spoiled)
