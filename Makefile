@@ -38,16 +38,22 @@ migrate: ## Bring the database that VERDRAFT_DATABASE_URL names up to date
 ##@ Development
 
 .PHONY: lint
-lint: ## ruff, format, pyright, import contracts
+lint: ## ruff, format, pyright, import contracts; front-end types where there is node
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports
+	@if command -v npm >/dev/null; then cd frontend && npm ci --silent --no-audit --no-fund && npx --no-install tsc --project .; \
+	else echo "no npm here: the front end's types were not checked"; fi
 
 .PHONY: format
 format: ## Format the code
 	@$(BIN)/ruff check --fix-only --quiet . || true
 	@$(BIN)/ruff format .
+
+.PHONY: schemas
+schemas: ## Write the JSON Schemas of the formats anew
+	@$(BIN)/python -m app.schemas
 
 .PHONY: lock
 lock: ## Lock the requirements anew, keeping what still fits

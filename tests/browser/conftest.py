@@ -30,9 +30,9 @@ PATIENCE_MS = 30_000
 Teller = Callable[[Story], Manifest]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The machine's Chromium, or the one that ``VERDRAFT_CHROMIUM`` names."""
+    """The machine's Chromium, or the one that ``VERDRAFT_CHROMIUM`` names. Playwright holds the thread's event loop: one module only."""
     named = os.environ.get("VERDRAFT_CHROMIUM")
     found = named or next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:
