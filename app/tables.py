@@ -23,12 +23,21 @@ def print_verdicts(console: Console, report: Report) -> None:
     console.print(Text(_title(report), style="bold"), soft_wrap=True)
     for line in _lines(report):
         console.print(line, soft_wrap=True)
-    for verdict in report.verdicts:
-        for reason in verdict.reasons:
-            console.print(Text(f"  {verdict.arm} / {verdict.workload} / {verdict.load}: {reason}"), soft_wrap=True)
+    for reason, where in _reasons(report):
+        console.print(Text(f"  {where}: {reason}"), soft_wrap=True)
     if not report.interim:
         console.print(Text(f"Recommendation: {report.recommendation.sentence}"), soft_wrap=True)
         console.print(Text(f"Scope: {report.recommendation.scope}"), soft_wrap=True)
+
+
+def _reasons(report: Report) -> Iterator[tuple[str, str]]:
+    """Each reason once, with the rows it is for."""
+    rows: dict[str, list[str]] = {}
+    for verdict in report.verdicts:
+        for reason in verdict.reasons:
+            rows.setdefault(reason, []).append(f"{verdict.arm} / {verdict.workload} / {verdict.load}")
+    for reason, where in rows.items():
+        yield reason, "everywhere" if len(where) == len(report.verdicts) > 1 else "; ".join(where)
 
 
 def _lines(report: Report) -> Iterator[Text]:

@@ -50,4 +50,5 @@ class Bench:
             socket_path=str(scratch / "vllm.sock"),
             cache_root=str(scratch / "cache"),
             engine_cores=",".join(map(str, self.cores.engine)),
+            tree_cores=self.cores.engine_tree,
         )

@@ -1,20 +1,38 @@
-"""Which cores serve and which measure, so that neither steals from the other."""
+"""Which cores compute and which measure, so that neither steals from the other."""
 
 import os
+import resource
 from dataclasses import dataclass
+from pathlib import Path
+
+_CAP_SYS_NICE = 23
 
 
 @dataclass(frozen=True, slots=True)
 class CoreSplit:
-    """Disjoint sets where the host has two cores or more; both are everything where it has one."""
+    """``engine`` (the cores that compute) and ``client`` are disjoint where the host has two cores or more.
+
+    ``engine_tree`` is where the engine's other processes may run: on all cores where the client can
+    preempt them, else on the computing ones only.
+    """
 
     engine: tuple[int, ...]
+    engine_tree: tuple[int, ...]
     client: tuple[int, ...]
 
 
 def split_cores() -> CoreSplit:
-    """The engine gets the first cores, the client the last one."""
-    cores = sorted(os.sched_getaffinity(0) | set(range(os.cpu_count() or 1)))
+    """The engine computes on the first cores, the client has the last one."""
+    cores = tuple(sorted(os.sched_getaffinity(0) | set(range(os.cpu_count() or 1))))
     if not cores[1:]:
-        return CoreSplit(tuple(cores), tuple(cores))
-    return CoreSplit(tuple(cores[:-1]), (cores[-1],))
+        return CoreSplit(cores, cores, cores)
+    return CoreSplit(cores[:-1], cores if may_preempt() else cores[:-1], cores[-1:])
+
+
+def may_preempt() -> bool:
+    """Whether the client will be granted a real-time priority: by its limit, or by CAP_SYS_NICE."""
+    if resource.getrlimit(resource.RLIMIT_RTPRIO)[0] != 0:
+        return True
+    status = Path("/proc/self/status").read_text()
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> _CAP_SYS_NICE & 1)

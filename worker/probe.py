@@ -88,7 +88,7 @@ def two_digits(rate_rps: float) -> float:
 
 
 def _spec(settings: Settings, manifest: Manifest, scratch: Path) -> LaunchSpec:
-    pins = resolve_pins(manifest, settings)
+    pins, cores = resolve_pins(manifest, settings), split_cores()
     return launch_spec(
         manifest,
         manifest.baseline,
@@ -98,7 +98,8 @@ def _spec(settings: Settings, manifest: Manifest, scratch: Path) -> LaunchSpec:
         draft_path=None,
         socket_path=str(scratch / "vllm.sock"),
         cache_root=str(scratch / "cache"),
-        engine_cores=",".join(map(str, split_cores().engine)),
+        engine_cores=",".join(map(str, cores.engine)),
+        tree_cores=cores.engine_tree,
     )
 
 

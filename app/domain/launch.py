@@ -48,8 +48,9 @@ def launch_spec(
     socket_path: str,
     cache_root: str,
     engine_cores: str,
+    tree_cores: tuple[int, ...],
 ) -> LaunchSpec:
-    """The server of ``arm``; ``engine_cores`` is a list such as ``0,1``, and paths are resolved already.
+    """The server of ``arm``; ``engine_cores`` (a list such as ``0,1``) compute, ``tree_cores`` hold all its processes.
 
     Raises ``ManifestRefused`` for what the engine would accept and then silently not do.
     """
@@ -63,7 +64,7 @@ def launch_spec(
         env=_environment(manifest, executable, cache_root, engine_cores),
         socket_path=socket_path,
         served_model_name=SERVED_MODEL_NAME,
-        cores=tuple(int(core) for core in engine_cores.split(",") if core),
+        cores=tree_cores,
     )
 
 

@@ -182,7 +182,10 @@ def _notes(
     if len(blocks.pairs(condition)) < BLOCKS_FOR_DECISION:
         yield f"exploratory: fewer than {BLOCKS_FOR_DECISION} complete blocks"
     for one in (baseline_of(condition), condition):
-        if saturation[one] is not Saturation.STABLE:
+        if saturation[one] in {
+            Saturation.SATURATED,
+            Saturation.SUSPECT,
+        }:  # an undecided one is told once, in the report
             yield f"saturation of {one.arm}: {saturation[one]}"
     failed = sum(
         o.outcome is not Outcome.SUCCESS

@@ -32,7 +32,10 @@ Teller = Callable[[Story], Manifest]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The machine's Chromium, or the one that ``VERDRAFT_CHROMIUM`` names. Playwright holds the thread's event loop: one module only."""
+    """The machine's Chromium, or the one that ``VERDRAFT_CHROMIUM`` names.
+
+    For one module at a time: Playwright holds the thread's event loop, which other tests need.
+    """
     named = os.environ.get("VERDRAFT_CHROMIUM")
     found = named or next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:

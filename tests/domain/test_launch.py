@@ -66,6 +66,7 @@ def spec(index: int, of: Manifest | None = None, socket_path: str = "/tmp/x/s") 
         socket_path=socket_path,
         cache_root="/scratch/cache",
         engine_cores="0",
+        tree_cores=(0,),
     )
 
 

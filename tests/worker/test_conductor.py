@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,18 @@ async def test_another_host_refuses_the_pins_and_names_each(place: PlaceMaker) -
     message = experiment.failures[0].message
     assert "hardware.accelerator" in message
     assert "other chip" in message
+
+
+async def test_a_model_that_has_gone_is_named(place: PlaceMaker) -> None:
+    here = place()
+    manifest = await here.submit()
+    shutil.rmtree(here.model_root / "target")
+    await here.conduct()
+
+    experiment = await ExperimentService(here.database, here.settings).read(manifest.digest)
+    assert experiment.state == "FAILED"
+    assert experiment.failures[0].failure_class is FailureClass.CONFIG
+    assert "target" in experiment.failures[0].message
 
 
 async def test_a_draft_gets_its_directory(place: PlaceMaker) -> None:

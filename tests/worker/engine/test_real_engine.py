@@ -61,6 +61,7 @@ def spec(arm: str, scratch: Path) -> LaunchSpec:
         socket_path=str(scratch / "s"),
         cache_root=str(scratch / "cache"),
         engine_cores="0",
+        tree_cores=(0,),
     )
 
 
