@@ -185,7 +185,7 @@ def _notes(
         if saturation[one] in {
             Saturation.SATURATED,
             Saturation.SUSPECT,
-        }:  # an undecided one is told once, in the report
+        }:  # undecided is told once, by the report
             yield f"saturation of {one.arm}: {saturation[one]}"
     failed = sum(
         o.outcome is not Outcome.SUCCESS
