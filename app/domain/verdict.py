@@ -24,6 +24,9 @@ from app.domain.vocabulary import BASELINE_ARM, Outcome, Regime, Saturation, Ver
 BLOCKS_MIN: Final = 2
 BLOCKS_FOR_DECISION: Final = 5
 
+_TOLD: Final = frozenset({Saturation.SATURATED, Saturation.SUSPECT})
+"""Told for each condition; an undecided queue is told once, by the report."""
+
 _QUANTITY: Final = {
     REQUEST_SPEEDUP: "request speed (by median end-to-end time)",
     THROUGHPUT_RATIO: "output throughput (capacity, since the queue grows)",
@@ -182,10 +185,7 @@ def _notes(
     if len(blocks.pairs(condition)) < BLOCKS_FOR_DECISION:
         yield f"exploratory: fewer than {BLOCKS_FOR_DECISION} complete blocks"
     for one in (baseline_of(condition), condition):
-        if saturation[one] in {
-            Saturation.SATURATED,
-            Saturation.SUSPECT,
-        }:  # undecided is told once, by the report
+        if saturation[one] in _TOLD:
             yield f"saturation of {one.arm}: {saturation[one]}"
     failed = sum(
         o.outcome is not Outcome.SUCCESS

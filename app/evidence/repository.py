@@ -50,7 +50,7 @@ _COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
 class CommittedBlock(NamedTuple):
     """A block whose evidence counts and will not change; equal tuples mean equal evidence."""
 
-    index: int
+    block: int
     fence: int
 
 
