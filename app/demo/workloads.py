@@ -44,8 +44,8 @@ class DemoLoad:
 def demo_loads(latency_rps: float, near_saturation_rps: float) -> tuple[DemoLoad, DemoLoad]:
     """Both load points; the durations keep five blocks of three arms under half an hour."""
     return (
-        DemoLoad("latency", Regime.LATENCY, latency_rps, duration_s=10),
-        DemoLoad("near-saturation", Regime.SERVING, near_saturation_rps, duration_s=16),
+        DemoLoad("latency", Regime.LATENCY, latency_rps, duration_s=8),
+        DemoLoad("near-saturation", Regime.SERVING, near_saturation_rps, duration_s=13),
     )
 
 
