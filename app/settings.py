@@ -35,6 +35,10 @@ class Settings(BaseSettings):
     runtime_root: Path = Field(
         default=PROJECT_ROOT / ".runtimes", description="Directory whose sub-directories are engine runtimes."
     )
+    online: bool = Field(
+        default=False,
+        description="Whether a pinned model that is not here may be downloaded from the Hugging Face Hub.",
+    )
     torch_index: str = Field(
         default="https://download.pytorch.org/whl/cpu",
         description="Index with PyTorch's CPU builds; asked only where pip's own set-up does not know the version.",
@@ -43,6 +47,11 @@ class Settings(BaseSettings):
         default=660, gt=0, description="Longest start-up of an engine; longer only while its log grows."
     )
     log_level: str = Field(default="INFO", description="Level of the service's own log.")
+
+    @property
+    def digest_root(self) -> Path:
+        """Where the digests of files that have not changed since are remembered."""
+        return self.home / "digests"
 
     @property
     def artifact_root(self) -> Path:

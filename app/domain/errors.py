@@ -4,6 +4,7 @@ No HTTP here; ``app.errors`` maps them to problem details, the CLI prints the sa
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class DomainError(Exception):
         self.problems = problems
 
     @classmethod
-    def of(cls, field: str, message: str, remedy: str) -> "DomainError":
+    def of(cls, field: str, message: str, remedy: str) -> Self:
         """An error with a single problem."""
         return cls(FieldProblem(field, message, remedy))
 
