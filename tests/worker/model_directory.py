@@ -38,7 +38,7 @@ training_cost: 3 GPU hours
 """
 
 
-def make_model(directory: Path, *, weights: Mapping[str, Sequence[int]] | None = None, **files: Any) -> Path:
+def make_model(directory: Path, *, weights: Any = None, **files: Any) -> Path:
     """A model; ``files`` replaces one by its stem (``config={…}``, text, bytes, or ``None`` to leave it out).
 
     ``weights`` maps tensor names to shapes, in float32.

@@ -33,6 +33,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
         "nests its rope or head settings too deeply",
     ),
     "rope with half a character": ("config", '{"rope_x": "\\ud800"}', "has a text that is not Unicode"),
+    "rope key with half a character": ("config", '{"rope_\\ud800": 1}', "has a text that is not Unicode"),
     "rope with NUL": ("config", {"rope_x": {"\x00": 1}}, "has a text that is not Unicode"),
     "rope beyond 63 bits": ("config", {"rope_theta": 2**63}, "has a number beyond 63 bits"),
     "no header": ("model.safetensors", b"\x08", "model.safetensors: claims a header of 8 bytes in a file of 1"),
@@ -136,6 +137,16 @@ UNKNOWN: dict[str, tuple[dict[str, Any], str, str]] = {
         "vocabulary_sha256",
         "has no text for the added token 1",
     ),
+    "an id of 5,000 digits": (
+        {"tokenizer_config": {"added_tokens_decoder": {"9" * 5000: {"content": "a"}}}},
+        "vocabulary_sha256",
+        "has added tokens without an id",
+    ),
+    "a role that is not Unicode": (
+        {"tokenizer_config": '{"\\ud800_token": "a"}'},
+        "special_tokens",
+        "which cannot be stored",
+    ),
     "half a character": ({"tokenizer_config": '{"eos_token": "\\ud800"}'}, "special_tokens", "which cannot be stored"),
     "NUL in a token": ({"tokenizer_config": {"eos_token": "a\x00"}}, "special_tokens", "which cannot be stored"),
     "an endless token": ({"tokenizer_config": {"eos_token": "x" * 2000}}, "special_tokens", "which cannot be stored"),
@@ -198,12 +209,13 @@ def test_an_adapter_or_a_consolidated_copy_is_no_weights_of_the_model(tmp_path: 
     assert local_model(model).facts.parameters == 56
 
 
+TEXT = st.text(st.characters(exclude_categories=()), max_size=8)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
-KEYS = st.sampled_from(
+NAMED = st.sampled_from(
     [
         *CONFIG,
         "text_config",
@@ -223,6 +235,7 @@ KEYS = st.sampled_from(
         "n_predict",
     ]
 )
+KEYS = st.one_of(NAMED, *(TEXT.map(form.format) for form in ("rope_{}", "dspark_{}", "{}_token")))
 
 
 def refused_file(model: Path) -> str | None:

@@ -94,8 +94,7 @@ def test_a_commit_that_is_not_there_is_refused_with_the_command_to_get_it(cache:
 @pytest.mark.parametrize("listed", [False, True], ids=["older cache", "with the tree's listing"])
 @pytest.mark.parametrize("missing", ["model-00002-of-00002.safetensors", "config.json"])
 def test_half_a_download_is_refused_by_the_name_of_what_is_missing(tmp_path: Path, missing: str, listed: bool) -> None:
-    others: dict[str, Any] = {"README.md": None, "image.png": b"png"}
-    model = make_model(tmp_path / "made", **others)
+    model = make_model(tmp_path / "made", **{"README.md": None, "image.png": b"png"})
     (model / "model.safetensors").unlink()
     names = [f"model-0000{n}-of-00002.safetensors" for n in (1, 2)]
     for name in names:

@@ -63,6 +63,13 @@ def test_what_the_settings_add_is_part_of_the_vocabulary(tmp_path: Path) -> None
     assert tokens == [*WORDS, "<pad>", "<five>", "<ten>", "<mask>"]
 
 
+@pytest.mark.parametrize(("settings", "counts"), [({}, True), ({"added_tokens_decoder": {}}, False)])
+def test_an_older_tokenizer_adds_by_a_file_of_its_own(tmp_path: Path, settings: dict[str, Any], counts: bool) -> None:
+    older = {"added_tokens.json": {"<y>": 6, "<x>": 5}}
+    tokens = [token for _, token in vocabulary(scan(make_model(tmp_path / "a", tokenizer_config=settings, **older)))]
+    assert tokens == [*WORDS, "<pad>", *(["<x>", "<y>"] if counts else [])]
+
+
 @pytest.mark.parametrize(
     ("settings", "special_map", "expected"),
     [

@@ -180,7 +180,9 @@ def _scaling(scaling: object) -> dict[str, Any]:
 
 def _spoken(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings as JSON that every store takes, without nulls."""
-    plain = {key: _plain(value, SPOKEN_DEPTH_MAX) for key, value in settings.items() if value is not None}
+    plain: dict[str, Any] = _plain(
+        {key: value for key, value in settings.items() if value is not None}, SPOKEN_DEPTH_MAX
+    )
     if len(canonical_json(plain)) > SPOKEN_BYTES_MAX:
         message = f"has more than {SPOKEN_BYTES_MAX:,} bytes of rope or head settings"
         raise ModelRefused.of(CONFIG, message, "check where it comes from")

@@ -3,21 +3,23 @@
 The library that engines use reads it; what ``tokenizer_config.json`` adds is added in the same order.
 """
 
+import re
 from collections.abc import Iterator
 
 from tokenizers import AddedToken, Tokenizer
 
 from app.domain.canonical import canonical_json, digest
-from worker.model_files.tree import JsonObject, ModelRefused, Tree, is_clean, is_object
+from worker.model_files.tree import ModelRefused, Tree, is_clean, is_count, is_object
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+ADDED_TOKENS = "added_tokens.json"
 TOKENIZER_FILES = (
     TOKENIZER,
     TOKENIZER_CONFIG,
     SPECIAL_TOKENS_MAP,
-    "added_tokens.json",
+    ADDED_TOKENS,
     "vocab.json",
     "vocab.txt",
     "merges.txt",
@@ -33,6 +35,8 @@ TOKEN_LENGTH_MAX = 1024
 SPECIAL_TOKENS_MAX = 4096
 SPECIAL_LISTS = ("additional_special_tokens", "extra_special_tokens")
 
+_ID = re.compile(r"[0-9]{1,18}")
+
 Vocabulary = tuple[tuple[int, str], ...]
 """Every (id, token), by id."""
 
@@ -40,7 +44,7 @@ Vocabulary = tuple[tuple[int, str], ...]
 def vocabulary(tree: Tree) -> Vocabulary:
     """Every token with its id, added ones included. Raises ``ModelRefused`` without a readable ``tokenizer.json``."""
     text = tree.text(TOKENIZER, limit=TOKENIZER_BYTES_MAX)
-    added = list(_added_tokens(tree.json_or_empty(TOKENIZER_CONFIG)))
+    added = list(_added_tokens(tree))
     special = [AddedToken(token, special=True) for tokens in _special(tree).values() for token in tokens]
     try:
         tokenizer = Tokenizer.from_str(text)
@@ -79,7 +83,7 @@ def _special(tree: Tree) -> dict[str, list[str]]:
     if is_object(named):
         settings = {**settings, **named, "extra_special_tokens": None}
     roles = [role for role in settings if role in SPECIAL_LISTS or role.endswith("_token")]
-    found = {role: tokens for role in roles if (tokens := list(_contents(settings[role])))}
+    found = {_checked(role): tokens for role in roles if (tokens := list(_contents(settings[role])))}
     if sum(map(len, found.values())) > SPECIAL_TOKENS_MAX:
         message = f"names more than {SPECIAL_TOKENS_MAX:,} special tokens"
         raise ModelRefused.of(TOKENIZER_CONFIG, message, "check where it comes from")
@@ -94,18 +98,28 @@ def _contents(value: object) -> Iterator[str]:
             yield _checked(content)
 
 
-def _added_tokens(settings: JsonObject) -> Iterator[AddedToken]:
-    """The tokens of ``added_tokens_decoder`` by their ids."""
-    decoder = settings.get("added_tokens_decoder")
+def _added_tokens(tree: Tree) -> Iterator[AddedToken]:
+    """What is added to ``tokenizer.json``, by id; an older tokenizer has it in a file of its own."""
+    settings = tree.json_or_empty(TOKENIZER_CONFIG)
+    if "added_tokens_decoder" in settings:
+        yield from _described_tokens(settings["added_tokens_decoder"])
+        return
+    numbers = tree.json_or_empty(ADDED_TOKENS)
+    if not all(is_count(number) for number in numbers.values()):
+        raise ModelRefused.of(ADDED_TOKENS, "has added tokens without an id", "restore the file")
+    for token in sorted(numbers, key=lambda token: numbers[token]):
+        yield AddedToken(_checked(token))
+
+
+def _described_tokens(decoder: object) -> Iterator[AddedToken]:
     described = decoder if is_object(decoder) else {}
-    if not all(number.isdecimal() and is_object(token) for number, token in described.items()):
+    if not all(_ID.fullmatch(number) and is_object(token) for number, token in described.items()):
         raise ModelRefused.of(TOKENIZER_CONFIG, "has added tokens without an id", "restore the file")
     for number in sorted(described, key=int):
-        token = described[number]
-        content: object = token.get("content")
+        content: object = described[number].get("content")
         if not isinstance(content, str):
             raise ModelRefused.of(TOKENIZER_CONFIG, f"has no text for the added token {number}", "restore the file")
-        yield AddedToken(_checked(content), special=token.get("special") is True)
+        yield AddedToken(_checked(content), special=described[number].get("special") is True)
 
 
 def _checked(token: str) -> str:
