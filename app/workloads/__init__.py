@@ -1,0 +1,1 @@
+"""Workloads: other people's traces and prompts become frozen traces of ours, and go back again."""
