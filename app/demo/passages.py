@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from app.demo.values import CITIES, COLORS, FIRST_NAMES, IDENTIFIERS, PRODUCTS, WORDS
+from app.synthetic.values import CITIES, COLORS, FIRST_NAMES, IDENTIFIERS, PRODUCTS, WORDS
 
 _SLOT = re.compile(r"\$(city|color|name|product|word|number|a|b|c)\b")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.demo.passages import Passages, fill
-from app.demo.values import (
+from app.synthetic.values import (
     IDENTIFIERS,
     KEYS,
     LEVELS,

@@ -19,7 +19,7 @@ from app.domain.vocabulary import NS_PER_S, WARMUP, Regime
 
 SEED = 20_260
 WARMUP_REQUESTS = 16
-WARMUP_RPS = 5.0
+WARMUP_RPS = 10.0
 """Fast enough that warm-up requests overlap, so that batches are warmed up too."""
 PROMPT_TOKENS_MAX = 200
 LONG_PROMPT_TOKENS = 48
@@ -45,7 +45,7 @@ def demo_loads(latency_rps: float, near_saturation_rps: float) -> tuple[DemoLoad
     """Both load points; the durations keep five blocks of three arms under half an hour."""
     return (
         DemoLoad("latency", Regime.LATENCY, latency_rps, duration_s=8),
-        DemoLoad("near-saturation", Regime.SERVING, near_saturation_rps, duration_s=13),
+        DemoLoad("near-saturation", Regime.SERVING, near_saturation_rps, duration_s=10),
     )
 
 

@@ -5,64 +5,43 @@ The sha256 of the bytes is the trace's identity. Each request belongs to one loa
 integer, never a seed. Every arm replays the same bytes.
 """
 
-import json
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal, TypeVar
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from app.domain.canonical import canonical_json, digest
-from app.domain.errors import FieldProblem, TraceRefused
-from app.domain.manifest import Manifest, field_problems
-from app.domain.vocabulary import WARMUP, Name
+from app.domain.canonical import digest
+from app.domain.conversation import NamedTool
+from app.domain.errors import FieldProblem
+from app.domain.manifest import Manifest
+from app.domain.trace_header import TRACE_FORMAT, TraceHeader, TraceLoad
+from app.domain.trace_request import TraceRequest
+from app.domain.trace_scan import LINE_BYTES_MAX, TraceScan, canonical_line, split_lines
+from app.domain.trace_summary import TraceSummary
+from app.domain.vocabulary import WARMUP
 
-TRACE_FORMAT = "verdraft/trace/v0"
-LINE_BYTES_MAX = 1 << 20
+__all__ = [
+    "LINE_BYTES_MAX",
+    "TRACE_FORMAT",
+    "Trace",
+    "TraceHeader",
+    "TraceLoad",
+    "TraceRequest",
+    "check_fit",
+    "fits",
+    "parse_trace",
+]
 
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TraceLoad(_Frozen):
-    """One load point's part of the trace."""
-
-    name: Name
-    rate_rps: Annotated[float, Field(gt=0)]
-    requests: Annotated[int, Field(ge=1)]
-    duration_ns: Annotated[int, Field(gt=0)]
-
-
-class TraceHeader(_Frozen):
-    """The first line. ``content_valid`` is false where prompts are not real text."""
-
-    format: Literal["verdraft/trace/v0"] = TRACE_FORMAT
-    name: Name
-    description: str
-    source: str
-    content_valid: bool
-    warmup_requests: Annotated[int, Field(ge=0)]
-    loads: Annotated[tuple[TraceLoad, ...], Field(min_length=1)]
+CHUNK_BYTES = 1 << 20
+FIT_PROBLEMS_MAX = 50
 
 
-class TraceRequest(_Frozen):
-    """One request. ``due_ns`` counts from the start of its load point's replay."""
-
-    request_id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+$")]
-    load: Name
-    due_ns: Annotated[int, Field(ge=0)]
-    prompt_token_ids: Annotated[tuple[int, ...], Field(min_length=1)]
-    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
-    stop: tuple[str, ...] = ()
-    strata: dict[Name, Name]
-    """Dimension → label, such as ``{"task": "copy", "input": "short"}``; ``task`` is required."""
-    prompt_text: str | None = None
-    reference: str | None = None
-    """The right answer, where the task has one; used by scorers, never sent."""
-
-
-class Trace(_Frozen):
+class Trace(BaseModel):
     """A parsed trace. ``digest`` is the sha256 of the canonical bytes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     header: TraceHeader
     requests: tuple[TraceRequest, ...]
@@ -73,9 +52,7 @@ class Trace(_Frozen):
 
     def encode(self) -> bytes:
         """Canonical JSON Lines; the bytes that are stored, hashed and replayed."""
-        lines = [canonical_json(self.header.model_dump(mode="json"))]
-        lines += [canonical_json(r.model_dump(mode="json", exclude_defaults=True)) for r in self.requests]
-        return b"\n".join(lines) + b"\n"
+        return b"".join(canonical_line(document) + b"\n" for document in (self.header, *self.requests))
 
     @property
     def digest(self) -> str:
@@ -83,79 +60,80 @@ class Trace(_Frozen):
         return digest(self.encode())
 
 
+class Requests(Protocol):
+    """A header and its requests, parsed or still to be read: what a check needs of a trace."""
+
+    @property
+    def header(self) -> TraceHeader: ...
+    @property
+    def requests(self) -> Iterable[TraceRequest]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStream:
+    """A header with requests that pass by once: the way to check or replay a trace too large to hold."""
+
+    header: TraceHeader
+    requests: Iterator[TraceRequest]
+
+
 def parse_trace(content: bytes) -> Trace:
     """Read a trace; raises ``TraceRefused`` naming the line of each problem."""
-    lines = content.split(b"\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    if not lines[1:]:
-        raise TraceRefused.of("trace", "the workload is empty", "give a header line and at least one request")
-    problems: list[FieldProblem] = []
-    header = _parse(TraceHeader, lines[0], 1, problems)
-    requests = [_parse(TraceRequest, line, n, problems) for n, line in enumerate(lines[1:], 2)]
-    if problems or header is None:
-        raise TraceRefused(*problems[:50])
-    trace = Trace(header=header, requests=tuple(r for r in requests if r is not None))
-    problems.extend(_inconsistencies(trace))
-    if problems:
-        raise TraceRefused(*problems[:50])
-    return trace
+    scan = TraceScan()
+    chunks = (content[at : at + CHUNK_BYTES] for at in range(0, len(content), CHUNK_BYTES))
+    requests = tuple(r for line in split_lines(chunks) if isinstance(r := scan.take(line), TraceRequest))
+    return Trace(header=scan.summary().header, requests=requests)
 
 
-def check_fit(manifest: Manifest, workload: str, trace: Trace) -> Iterator[FieldProblem]:
+def read_requests(lines: Iterable[bytes], *loads: str) -> RequestStream:
+    """The requests of ``loads`` (all, where none is named) from lines that were checked when they were stored."""
+    passing = iter(lines)
+    header = TraceHeader.model_validate_json(next(passing))
+    wanted = {f'"load":"{load}"'.encode() for load in loads}  # canonical lines: others need not be parsed
+    kept = (line for line in passing if not wanted or any(mark in line for mark in wanted))
+    requests = (TraceRequest.model_validate_json(line) for line in kept)
+    return RequestStream(header, (r for r in requests if not loads or r.load in loads))
+
+
+def fits(manifest: Manifest, summary: TraceSummary) -> bool:
+    """Whether a summary alone shows that ``check_fit`` finds nothing; if not, its requests have to be looked at."""
+    asked = set(summary.features) & {"min_p", "logit_bias", "tool_choice:auto"}
+    loads = [summary.header.load(load.name) for load in manifest.loads]
+    offered = [(there.rate_rps, there.clients) if there else None for there in loads]
+    wanted = [(load.rate_rps, load.clients) for load in manifest.loads]
+    longest = max((part.longest for part in summary.loads.values()), default=0)
+    return not asked and offered == wanted and longest <= manifest.serving.max_model_len
+
+
+def check_fit(manifest: Manifest, workload: str, trace: Requests) -> Iterator[FieldProblem]:
     """What keeps ``trace`` from being replayed as ``manifest`` says."""
     field = f"workloads[{[w.name for w in manifest.workloads].index(workload)}].trace"
-    in_trace = {p.name: p.rate_rps for p in trace.header.loads}
     for load in manifest.loads:
-        if in_trace.get(load.name) != load.rate_rps:
+        there = trace.header.load(load.name)
+        if there is None or (there.rate_rps, there.clients) != (load.rate_rps, load.clients):
+            stated = {p.name: p.offered for p in trace.header.loads}
             yield FieldProblem(
                 field,
-                f"load {load.name} at {load.rate_rps} requests/s is not in the trace ({in_trace})",
+                f"load {load.name} at {load.offered} is not in the trace ({stated})",
                 "make the trace with the manifest's loads, or name the trace's loads in the manifest",
             )
-    limit = manifest.serving.max_model_len
-    for request in trace.requests:
-        total = len(request.prompt_token_ids) + request.max_tokens
-        if total > limit:
-            yield FieldProblem(
-                field,
-                f"request {request.request_id}: {len(request.prompt_token_ids)} prompt tokens + max_tokens "
-                f"{request.max_tokens} = {total}, longer than serving.max_model_len {limit}",
-                "raise serving.max_model_len or shorten the request",
-            )
+    measured = {load.name for load in manifest.loads} | {WARMUP}
+    misfits = (words for r in trace.requests if r.load in measured for words in _misfits(manifest, r))
+    yield from (FieldProblem(field, *words) for words in islice(misfits, FIT_PROBLEMS_MAX))
 
 
-def _inconsistencies(trace: Trace) -> Iterable[FieldProblem]:
-    ids = [r.request_id for r in trace.requests]
-    if len(set(ids)) < len(ids):
-        yield FieldProblem("request_id", "a request id is used twice", "make each request id unique in the trace")
-    counts = {p.name: p.requests for p in trace.header.loads} | {WARMUP: trace.header.warmup_requests}
-    for load, stated in counts.items():
-        found = sum(r.load == load for r in trace.requests)
-        if found != stated:
-            yield FieldProblem("loads", f"load {load}: header says {stated} requests, the trace has {found}", "fix it")
-    for request in trace.requests:
-        if request.load not in counts:
-            yield FieldProblem(
-                "load", f"request {request.request_id}: load {request.load} is not in the header", "add it"
-            )
-        if "task" not in request.strata:
-            yield FieldProblem("strata", f"request {request.request_id} has no task label", 'add "task" to strata')
-
-
-L = TypeVar("L", TraceHeader, TraceRequest)
-
-
-def _parse(model: type[L], line: bytes, number: int, problems: list[FieldProblem]) -> L | None:
-    if len(line) > LINE_BYTES_MAX:
-        problems.append(
-            FieldProblem(f"line {number}", f"longer than {LINE_BYTES_MAX} bytes", "split or drop the request")
+def _misfits(manifest: Manifest, request: TraceRequest) -> Iterator[tuple[str, str]]:
+    """(message, remedy) of each reason why the engine would refuse the request, or do something else."""
+    who, limit = f"request {request.request_id}", manifest.serving.max_model_len
+    length = request.prompt_tokens or 1  # of a text only the engine knows the length; it has at least one token
+    if length + request.max_tokens > limit:
+        together = f"{length} prompt tokens + max_tokens {request.max_tokens} = {length + request.max_tokens}"
+        message = f"{who}: {together}, longer than serving.max_model_len {limit}"
+        yield message, "raise serving.max_model_len or shorten the request"
+    if request.sampling and (request.sampling.min_p or request.sampling.logit_bias):
+        yield f"{who}: vLLM takes neither min_p nor logit_bias with speculation", "leave them out of the trace"
+    if request.tools and not isinstance(request.tool_choice, NamedTool) and request.tool_choice in {None, "auto"}:
+        yield (
+            f"{who}: tool_choice auto needs a tool parser, which the launch does not set",
+            'set tool_choice to "required", "none" or one function',
         )
-        return None
-    try:
-        return model.model_validate(json.loads(line))
-    except ValidationError as error:
-        problems.extend(FieldProblem(f"line {number}: {p.field}", p.message, p.remedy) for p in field_problems(error))
-    except (ValueError, RecursionError):
-        problems.append(FieldProblem(f"line {number}", "not valid JSON", "each line must be one JSON object"))
-    return None

@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from worker.replay.generator import OpenLoop
+from worker.replay.generator import ReplayLoop
 from worker.replay.plan import ReplayPlan, decode_plan
 from worker.replay.recording import Recording, write_recording
 
@@ -23,7 +23,7 @@ def main(plan_path: Path, directory: Path) -> None:
     plan = decode_plan(plan_path.read_bytes())
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     priority = _claim_host(plan)
-    loop = OpenLoop(plan)
+    loop = ReplayLoop(plan)
     signal.signal(signal.SIGTERM, lambda *_: loop.cancel())
     gc.collect()
     gc.freeze()

@@ -8,6 +8,7 @@ import errno
 import select
 import socket
 from collections.abc import Callable
+from typing import Protocol
 
 import httptools
 
@@ -26,16 +27,23 @@ class TryLater(Exception):
     """No connection can be opened at this moment."""
 
 
+class Follower(Protocol):
+    """Whoever waits for a request's end, and may have to know the answer; called on the hot path, so it is quick."""
+
+    def on_read(self, at_ns: int, chunk: bytes) -> None: ...
+    def on_end(self, pending: "Pending") -> None: ...
+
+
 class Pending:
     """A request of the plan while the replay runs; times are absolute. Mutable because it is the hot path."""
 
-    __slots__ = ("deadline_ns", "due_ns", "end_ns", "ending", "error", "payload", "reads", "request_id", "sent_ns")
+    __slots__ = ("due_ns", "end_ns", "ending", "error", "follower", "payload", "reads", "request_id", "sent_ns")
 
-    def __init__(self, request_id: str, payload: bytes, due_ns: int, deadline_ns: int | None) -> None:
+    def __init__(self, request_id: str, payload: bytes, due_ns: int) -> None:
         self.request_id = request_id
         self.payload = payload
         self.due_ns = due_ns
-        self.deadline_ns = deadline_ns
+        self.follower: Follower | None = None
         self.sent_ns: int | None = None
         self.end_ns: int | None = None
         self.ending: Ending | None = None
@@ -44,6 +52,14 @@ class Pending:
 
     def end(self, ending: Ending, at_ns: int, error: str | None = None) -> None:
         self.ending, self.end_ns, self.error = ending, at_ns, error
+        if self.follower is not None:
+            self.follower.on_end(self)
+
+    def take(self, at_ns: int, chunk: bytes) -> None:
+        """Keep a read."""
+        self.reads.append((at_ns, chunk))
+        if self.follower is not None:
+            self.follower.on_read(at_ns, chunk)
 
     def exchange(self, origin_ns: int) -> Exchange:
         """The frozen value, on the replay's own axis."""
@@ -198,7 +214,7 @@ class Connection:
         if not chunk or pending is None:
             self._drop(Ending.CLOSED, "the server closed the connection")
             return
-        pending.reads.append((at_ns, chunk))
+        pending.take(at_ns, chunk)
         try:
             self._parser.feed_data(chunk)
         except httptools.HttpParserError as error:

@@ -1,17 +1,17 @@
-"""Open loop: every request is sent when it is due, whatever became of the earlier ones.
+"""The loop: every request is sent when it is due, whatever became of those that it does not wait for.
 
 One thread, one epoll. The loop sleeps in whole milliseconds until shortly before the next due
 time and then polls without sleeping, so reads keep their stamps while it waits for the exact moment.
 """
 
-import heapq
 import select
 from collections import deque
 
+from worker.replay.agenda import Agenda
 from worker.replay.client import Address, Connection, Pending, TryLater
 from worker.replay.clock import Clock, monotonic_ns
 from worker.replay.exchange import Ending, Exchange
-from worker.replay.plan import ReplayPlan, http_request
+from worker.replay.plan import ReplayPlan
 
 POOL_SIZE = 32
 SPARES = 8
@@ -29,7 +29,7 @@ _RETRY_NS = 50 * _MS
 _QUIET_NS = 2 * _MS
 
 
-class OpenLoop:
+class ReplayLoop:
     """One replay of a plan. ``run`` returns when every request has ended or been given up."""
 
     def __init__(self, plan: ReplayPlan, clock: Clock = monotonic_ns) -> None:
@@ -40,7 +40,7 @@ class OpenLoop:
         self._connections: dict[int, Connection] = {}
         self._idle: list[Connection] = []
         self._waiting: deque[Pending] = deque()
-        self._deadlines: list[tuple[int, int, Pending]] = []
+        self._agenda = Agenda(plan)
         self._replenish_at_ns = 0
         self._canceled = False
         self.origin_ns = 0
@@ -54,41 +54,29 @@ class OpenLoop:
         """Replay; exchanges come back in the plan's order."""
         for _ in range(min(POOL_SIZE, len(self._plan.requests))):
             self._open_spare()
-        payloads = [
-            http_request(self._plan.path, r.body, r.request_id, self._plan.host_header) for r in self._plan.requests
-        ]
-        self.origin_ns = origin_ns = self._clock() + self._plan.lead_in_ns
-        everything = [
-            Pending(
-                r.request_id,
-                payload,
-                origin_ns + r.due_ns,
-                None if r.deadline_ns is None else origin_ns + r.deadline_ns,
-            )
-            for r, payload in zip(self._plan.requests, payloads, strict=True)
-        ]
-        self._deadlines = [(p.deadline_ns, index, p) for index, p in enumerate(everything) if p.deadline_ns is not None]
-        heapq.heapify(self._deadlines)
-        self._replay(deque(sorted(everything, key=lambda pending: pending.due_ns)))
-        self._close(everything)
-        return tuple(pending.exchange(origin_ns) for pending in everything)
+        self.origin_ns = self._clock() + self._plan.lead_in_ns
+        self._agenda.begin(self.origin_ns)
+        self._replay()
+        self._close()
+        return tuple(pending.exchange(self.origin_ns) for pending in self._agenda.everything)
 
-    def _replay(self, upcoming: deque[Pending]) -> None:
-        clock, give_up_ns = self._clock, self.origin_ns + self._plan.give_up_ns()
+    def _replay(self) -> None:
+        clock, agenda, drain_timeout_ns = self._clock, self._agenda, self._plan.drain_timeout_ns
         while not self._canceled:
             now_ns = clock()
-            while upcoming and upcoming[0].due_ns <= now_ns:
-                self._send(upcoming.popleft(), now_ns)
+            while (pending := agenda.due(now_ns)) is not None:
+                self._send(pending, now_ns)
                 now_ns = clock()
-            if not upcoming and (now_ns >= give_up_ns or not (self._waiting or self._busy())):
+            next_ns, give_up_ns = agenda.next_due_ns, agenda.last_due_ns + drain_timeout_ns
+            if next_ns is None and (now_ns >= give_up_ns or not (self._waiting or self._busy())):
                 return
-            self._tend(upcoming[0].due_ns if upcoming else give_up_ns, now_ns)
+            self._tend(give_up_ns if next_ns is None else next_ns, now_ns)
 
     def _tend(self, next_ns: int, now_ns: int) -> None:
         """Everything that is not sending on time: read, expire, retry, open spares, sleep."""
         for fd, events in self._poll.poll(self._sleep_s(next_ns, now_ns)):
             self._react(fd, events)
-        if self._deadlines:
+        if self._agenda.next_limit_ns is not None:
             self._expire(self._clock())
         if self._waiting:
             self._retry_waiting()
@@ -97,8 +85,9 @@ class OpenLoop:
 
     def _sleep_s(self, next_ns: int, now_ns: int) -> float:
         whole_ms = max(0, (next_ns - now_ns - _WAKE_EARLY_NS) // _MS)
-        if self._deadlines:
-            whole_ms = min(whole_ms, max(0, (self._deadlines[0][0] - now_ns) // _MS))
+        limit_ns = self._agenda.next_limit_ns
+        if limit_ns is not None:
+            whole_ms = min(whole_ms, max(0, (limit_ns - now_ns) // _MS))
         longest_ms = 1 if self._waiting else _LONGEST_SLEEP_MS
         return min(whole_ms, longest_ms) / 1000
 
@@ -162,10 +151,8 @@ class OpenLoop:
                 self._send(pending, self._clock())
 
     def _expire(self, now_ns: int) -> None:
-        while self._deadlines and self._deadlines[0][0] <= now_ns:
-            _, _, pending = heapq.heappop(self._deadlines)
-            if pending.ending is None:
-                self._give_up(pending, Ending.DEADLINE, now_ns)
+        for pending, ending in self._agenda.expired(now_ns):
+            self._give_up(pending, ending, now_ns)
 
     def _give_up(self, pending: Pending, ending: Ending, now_ns: int) -> None:
         pending.end(ending if pending.sent_ns is not None else Ending.UNSENT, now_ns, pending.error)
@@ -174,10 +161,11 @@ class OpenLoop:
                 connection.close()
                 del self._connections[fd]
 
-    def _close(self, everything: list[Pending]) -> None:
+    def _close(self) -> None:
+        self._agenda.close()
         ending = Ending.CANCELED if self._canceled else Ending.DEADLINE
         now_ns = self._clock()
-        for pending in everything:
+        for pending in self._agenda.everything:
             if pending.ending is None:
                 self._give_up(pending, ending, now_ns)
         for connection in self._connections.values():

@@ -71,6 +71,23 @@ def chunk_payload(
     return json.dumps(_envelope(response_id, model) | {"choices": [choice]}, separators=(",", ":"))
 
 
+def chat_chunk_payload(
+    response_id: str,
+    model: str,
+    text: str,
+    token_ids: tuple[int, ...] | None,
+    *,
+    finish_reason: str | None = None,
+    prompt_token_ids: tuple[int, ...] | None = None,
+) -> str:
+    """One chunk of a chat stream as vLLM writes it."""
+    choice: dict[str, Any] = {"index": 0, "delta": {"content": text}, "logprobs": None, "finish_reason": finish_reason}
+    choice |= {"stop_reason": None, "token_ids": token_ids}
+    tail: dict[str, Any] = {"choices": [choice]} | ({"prompt_token_ids": prompt_token_ids} if prompt_token_ids else {})
+    envelope = _envelope(response_id, model) | {"object": "chat.completion.chunk"}
+    return json.dumps(envelope | tail, separators=(",", ":"))
+
+
 def usage_payload(
     response_id: str, model: str, prompt_tokens: int, completion_tokens: int, metrics: dict[str, Any] | None
 ) -> str:
@@ -94,7 +111,7 @@ def _envelope(response_id: str, model: str) -> dict[str, Any]:
 
 
 class NullEngine:
-    """Answers ``/v1/completions`` by the schedule; ``GET /referee`` returns the log, ``DELETE`` empties it."""
+    """Answers completions and chat by the schedule; ``GET /referee`` returns the log, ``DELETE`` empties it."""
 
     def __init__(self, schedule: Schedule = schedule_of_body) -> None:
         self._schedule = schedule
@@ -103,7 +120,9 @@ class NullEngine:
     async def answer(self, call: Call, reply: Reply) -> None:
         match (call.method, call.path):
             case ("POST", "/v1/completions"):
-                await self._complete(call, reply)
+                await self._complete(call, reply, chunk_payload)
+            case ("POST", "/v1/chat/completions"):
+                await self._complete(call, reply, chat_chunk_payload)
             case ("GET", "/referee"):
                 reply.send_json(200, [asdict(entry) for entry in self.log])
             case ("DELETE", "/referee"):
@@ -116,7 +135,7 @@ class NullEngine:
             case _:
                 reply.send_json(404, {"error": {"message": "Not Found", "code": 404}})
 
-    async def _complete(self, call: Call, reply: Reply) -> None:
+    async def _complete(self, call: Call, reply: Reply, payload_of: Callable[..., str]) -> None:
         chunks = self._schedule(call, json.loads(call.body))
         entry = RefereeEntry(call.headers.get("x-request-id", ""), call.arrived_ns)
         self.log.append(entry)
@@ -126,7 +145,7 @@ class NullEngine:
             due_ns += chunk.delay_ns
             await sleep_until(due_ns)
             finish_reason = "length" if chunk is chunks[-1] else None
-            payload = chunk_payload(entry.request_id, MODEL, chunk.text, chunk.token_ids, finish_reason=finish_reason)
+            payload = payload_of(entry.request_id, MODEL, chunk.text, chunk.token_ids, finish_reason=finish_reason)
             entry.departed_ns.append(reply.event(payload))
             entry.chunk_tokens.append(len(chunk.token_ids))
         reply.event(usage_payload(entry.request_id, MODEL, 0, sum(entry.chunk_tokens), None), "[DONE]")

@@ -6,21 +6,42 @@ the bytes sent are exactly the bytes planned.
 
 import base64
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayRequest:
-    """One request. ``due_ns`` and ``deadline_ns`` count from the start of the replay.
+class Conversation:
+    """A turn of a session that is closed: the earlier answers in its body are the server's own.
 
-    A request that has not ended at its deadline is given up and its connection closed.
+    The messages are the last member of the body. ``start`` is the offset of the first of them, ``additions`` that
+    of what follows the recorded answer to the turn before; what lies between is replaced by what was really said.
+    A turn that ``follows`` another falls due ``think_ns`` after that one ended.
+    """
+
+    start: int
+    follows: str | None = None
+    additions: int = 0
+    think_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """One request. ``due_ns`` counts from the start of the replay, the other times from when it is due.
+
+    A request that has not ended at its deadline is given up; at ``cancel_at_ns`` it is abandoned on purpose. Either
+    way its connection is closed.
     """
 
     request_id: str
     due_ns: int
     body: bytes
     deadline_ns: int | None = None
+    cancel_at_ns: int | None = None
+    path: str | None = None
+    """Where it goes, if not where the plan says."""
+    conversation: Conversation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +49,8 @@ class ReplayPlan:
     """A whole replay. The server is at ``socket_path``, or else at ``host`` and ``port``.
 
     ``drain_timeout_ns`` is the patience after the last due time, ``lead_in_ns`` the time between the open
-    connection pool and offset zero, ``cores`` where the client is pinned (empty: anywhere).
+    connection pool and offset zero, ``cores`` where the client is pinned (empty: anywhere). With ``clients`` the
+    loop is closed: so many requests are in flight, and offsets only give their order.
     """
 
     socket_path: str | None
@@ -39,6 +61,7 @@ class ReplayPlan:
     drain_timeout_ns: int
     cores: tuple[int, ...]
     lead_in_ns: int
+    clients: int | None = None
 
     def __post_init__(self) -> None:
         if not self.requests:
@@ -49,6 +72,9 @@ class ReplayPlan:
             raise ValueError("requests: each request_id may occur only once in a replay")
         if min(request.due_ns for request in self.requests) < 0:
             raise ValueError("requests: due_ns counts from the start of the replay and cannot be negative")
+        if self.clients is not None and self.clients < 1:
+            raise ValueError("clients: a closed loop needs at least one")
+        _check_turns(self.requests)
 
     @property
     def last_due_ns(self) -> int:
@@ -59,8 +85,28 @@ class ReplayPlan:
         return "localhost" if self.socket_path is not None else f"{self.host}:{self.port}"
 
     def give_up_ns(self) -> int:
-        """The offset after which nothing more is awaited."""
+        """The offset after which nothing more is awaited, as far as offsets are known beforehand."""
         return self.last_due_ns + self.drain_timeout_ns
+
+    def longest_ns(self) -> int:
+        """No replay lasts longer: requests that wait for others may each take the whole patience."""
+        waiting = [r for r in self.requests if self.clients is not None or (r.conversation and r.conversation.follows)]
+        thinking = sum(r.conversation.think_ns for r in waiting if r.conversation)
+        return self.give_up_ns() + len(waiting) * self.drain_timeout_ns + thinking
+
+
+def _check_turns(requests: Iterable[ReplayRequest]) -> None:
+    """A turn follows an earlier request of the plan, and no two follow the same one."""
+    followed: set[str] = set()
+    conversing: set[str] = set()
+    for request in requests:
+        turn = request.conversation
+        if turn is not None and turn.follows is not None:
+            if turn.follows not in conversing or turn.follows in followed:
+                raise ValueError(f"requests: {request.request_id} follows {turn.follows}, which cannot be followed")
+            followed.add(turn.follows)
+        if turn is not None:
+            conversing.add(request.request_id)
 
 
 def http_request(path: str, body: bytes, request_id: str, host: str) -> bytes:
@@ -76,28 +122,37 @@ def http_request(path: str, body: bytes, request_id: str, host: str) -> bytes:
 
 def encode_plan(plan: ReplayPlan) -> bytes:
     """The plan as the client process reads it."""
-    requests = [
-        [request.request_id, request.due_ns, base64.b64encode(request.body).decode("ascii"), request.deadline_ns]
-        for request in plan.requests
-    ]
-    document = {
-        "socket_path": plan.socket_path,
-        "host": plan.host,
-        "port": plan.port,
-        "path": plan.path,
-        "requests": requests,
-        "drain_timeout_ns": plan.drain_timeout_ns,
-        "cores": plan.cores,
-        "lead_in_ns": plan.lead_in_ns,
-    }
-    return json.dumps(document).encode()
+    document = {name: getattr(plan, name) for name in ReplayPlan.__slots__}
+    return json.dumps({**document, "requests": [_encode(request) for request in plan.requests]}).encode()
 
 
 def decode_plan(encoded: bytes) -> ReplayPlan:
     """The inverse of ``encode_plan``."""
     document: dict[str, Any] = json.loads(encoded)
-    requests = tuple(
-        ReplayRequest(request_id=request_id, due_ns=due_ns, body=base64.b64decode(body), deadline_ns=deadline_ns)
-        for request_id, due_ns, body, deadline_ns in document.pop("requests")
-    )
+    requests = tuple(_decode(cells) for cells in document.pop("requests"))
     return ReplayPlan(requests=requests, cores=tuple(document.pop("cores")), **document)
+
+
+def _encode(request: ReplayRequest) -> list[Any]:
+    return [
+        request.request_id,
+        request.due_ns,
+        base64.b64encode(request.body).decode("ascii"),
+        request.deadline_ns,
+        request.cancel_at_ns,
+        request.path,
+        None if request.conversation is None else astuple(request.conversation),
+    ]
+
+
+def _decode(cells: list[Any]) -> ReplayRequest:
+    request_id, due_ns, body, deadline_ns, cancel_at_ns, path, conversation = cells
+    return ReplayRequest(
+        request_id=request_id,
+        due_ns=due_ns,
+        body=base64.b64decode(body),
+        deadline_ns=deadline_ns,
+        cancel_at_ns=cancel_at_ns,
+        path=path,
+        conversation=None if conversation is None else Conversation(*conversation),
+    )

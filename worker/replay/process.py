@@ -73,7 +73,7 @@ async def _run_client(plan: ReplayPlan, plan_path: Path, directory: Path) -> int
     with (directory / STDERR_NAME).open("wb") as stderr:
         client = await asyncio.create_subprocess_exec(*argv, cwd=_ROOT, stdin=asyncio.subprocess.DEVNULL, stderr=stderr)
     try:
-        patience_s = (plan.lead_in_ns + plan.give_up_ns()) / 1e9 + OVERTIME_S
+        patience_s = (plan.lead_in_ns + plan.longest_ns()) / 1e9 + OVERTIME_S
         return await asyncio.wait_for(client.wait(), patience_s)
     except TimeoutError as error:
         raise ReplayFailed("the client process did not end in time and was stopped") from error

@@ -113,6 +113,78 @@ def test_chat_chunks_are_read_as_completions_are() -> None:
     assert (seen.outcome, seen.text, seen.token_ids) == (Outcome.SUCCESS, "hi", (7, 8))
 
 
+def delta(said: dict[str, Any], *token_ids: int, finish_reason: str | None = None, **choice: Any) -> bytes:
+    """A chat chunk."""
+    return event({"choices": [{"delta": said, "token_ids": token_ids, "finish_reason": finish_reason, **choice}]})
+
+
+def test_reasoning_is_kept_apart_from_what_is_said() -> None:
+    seen = observe(
+        exchange(
+            STREAM_HEAD,
+            delta({"reasoning": "let me "}, 1, 2),
+            delta({"reasoning_content": "see"}, 3),
+            delta({"content": "yes"}, 4, finish_reason="stop"),
+            event("[DONE]"),
+            LAST_CHUNK,
+        )
+    )
+    assert (seen.reasoning, seen.text) == ("let me see", "yes")
+    assert (seen.token_ids, seen.chunk_tokens) == ((1, 2, 3, 4), (2, 1, 1))
+
+
+def test_tool_calls_are_put_together_from_their_pieces() -> None:
+    def piece(index: int, arguments: str, **head: Any) -> dict[str, Any]:
+        name = {"name": head["name"]} if "name" in head else {}
+        return {
+            "tool_calls": [
+                {"index": index, "function": {"arguments": arguments, **name}} | ({"id": head["id"]} if head else {})
+            ]
+        }
+
+    seen = observe(
+        exchange(
+            STREAM_HEAD,
+            delta(piece(0, "", id="c1", name="find"), 1),
+            delta(piece(0, '{"a":'), 2),
+            delta(piece(1, "{}", id="c2", name="stop"), 3),
+            delta(piece(0, "1}"), 4, finish_reason="tool_calls"),
+            event("[DONE]"),
+            LAST_CHUNK,
+        )
+    )
+    assert json.loads(seen.tool_calls) == [
+        {"id": "c1", "name": "find", "arguments": '{"a":1}'},
+        {"id": "c2", "name": "stop", "arguments": "{}"},
+    ]
+    assert (seen.outcome, seen.finish_reason, seen.text) == (Outcome.SUCCESS, "tool_calls", "")
+
+
+def test_a_whole_chat_answer_has_its_calls_too() -> None:
+    calls = [{"id": f"c{i}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for i in (0, 1)]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    body = json.dumps({"choices": [{"message": message, "token_ids": [1], "finish_reason": "tool_calls"}]}).encode()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    seen = observe(exchange(head, body))
+    assert [call["id"] for call in json.loads(seen.tool_calls)] == ["c0", "c1"]
+
+
+def test_log_probabilities_of_both_routes() -> None:
+    chat = delta({"content": "a"}, 1, finish_reason="stop", logprobs={"content": [{"token": "a", "logprob": -0.5}]})
+    plain = event({"choices": [{"text": "ab", "token_ids": [1, 2], "finish_reason": "stop",
+                                "logprobs": {"token_logprobs": [-0.5, -1.5], "tokens": ["a", "b"]}}]})  # fmt: skip
+    for chunk, expected in ((chat, (-0.5,)), (plain, (-0.5, -1.5))):
+        assert observe(exchange(STREAM_HEAD, chunk, event("[DONE]"), LAST_CHUNK)).logprobs == expected
+
+
+def test_text_without_token_ids_is_still_timed_and_its_tokens_come_from_the_usage() -> None:
+    chunks = [event({"choices": [{"text": text, "finish_reason": end}]}) for text, end in (("a", None), ("b", "stop"))]
+    usage = event({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 5}})
+    seen = observe(exchange(STREAM_HEAD, *chunks, usage, event("[DONE]"), LAST_CHUNK))
+    assert (seen.outcome, seen.text, seen.chunk_ns) == (Outcome.SUCCESS, "ab", (101, 102))
+    assert (seen.chunk_tokens, seen.token_ids, seen.completion_tokens) == ((0, 0), (), 5)
+
+
 FINISHED = token_chunk(1, finish_reason="length")
 PLAIN_400 = b'{"error":{"message":"too long","code":400}}'
 PLAIN_HEAD = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(

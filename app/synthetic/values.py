@@ -1,4 +1,4 @@
-"""Made-up people, places and things for the demo's tasks; every value is drawn from a seeded generator."""
+"""Made-up people, places and things for made tasks; every value is drawn from a seeded generator."""
 
 import random
 from collections.abc import Callable
@@ -8,7 +8,7 @@ Scalar = str | int | float | bool
 
 
 def _read_pools() -> dict[str, tuple[str, ...]]:
-    _, *sections = (files("app.demo") / "words.txt").read_text(encoding="utf-8").split("=== ")
+    _, *sections = (files("app.synthetic") / "words.txt").read_text(encoding="utf-8").split("=== ")
     return {head: tuple(body.split()) for head, body in (section.split("\n", 1) for section in sections)}
 
 

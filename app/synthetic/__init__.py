@@ -1,0 +1,1 @@
+"""Workloads made from nothing: a versioned generator of checkable tasks in several languages, with dials."""
