@@ -25,6 +25,7 @@ VLLM_CUSTOM = b"""{"prompt": "What is the capital of Peru?", "output_tokens": 10
 SPEC_BENCH = b"""{"question_id": 7, "category": "math_reasoning", "turns": ["What is 8 times 12?"], "reference": ["96"]}
 {"question_id": 8, "category": "writing", "turns": ["Write a line.", "Make it rhyme."]}
 {"question_id": 9, "category": "qa", "turns": ["Which planet is nearest?"], "reference": "Mercury"}
+{"question_id": 10, "category": "rag", "turns": ["When, says the text?"], "reference": [["In 1988.", "1988"]]}
 """
 
 SPEED_BENCH = b"""{"question_id": "q1", "category": "coding", "sub_category": "python", "source": "own", "src_id": "1", \

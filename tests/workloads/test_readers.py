@@ -70,9 +70,9 @@ def test_vllm_custom_says_prompt_and_answer_length() -> None:
     assert bad.field == "image_files"
 
 
-def test_spec_bench_takes_a_reference_as_text_or_list() -> None:
-    first, second, third = records("spec-bench", SPEC_BENCH)
-    assert (first.reference, second.reference, third.reference) == ("96", None, "Mercury")
+def test_spec_bench_takes_a_reference_as_text_list_or_list_of_accepted_answers() -> None:
+    first, second, third, fourth = records("spec-bench", SPEC_BENCH)
+    assert (first.reference, second.reference, third.reference, fourth.reference) == ("96", None, "Mercury", "In 1988.")
     assert [text_of(message) for message in second.messages] == ["Write a line.", "Make it rhyme."]
     assert first.labels == {"task": "math_reasoning"}
 

@@ -36,11 +36,11 @@ FORMAT = Format("spec-bench", "Spec-Bench questions, JSON Lines", read, write_js
 
 
 def _first(reference: JsonValue) -> str | None:
-    """The reference of the first turn; sources write one text, or a list with one for each turn."""
-    if isinstance(reference, list):
+    """The first turn's reference: one text, or a list by turns, whose entries may be lists of accepted answers."""
+    while isinstance(reference, list):
         reference = reference[0] if reference else None
     if reference is None or reference == "":
         return None
     if not isinstance(reference, str):
-        raise RowRefused("reference", "is not text")
+        raise RowRefused("reference", "is neither text nor a list of texts")
     return reference
