@@ -18,10 +18,12 @@ from app.state import DatabaseDep, SettingsDep
 router = APIRouter(prefix="/api/v1", tags=["evidence"])
 
 _TRACE_TYPES = ("application/jsonl", "application/x-ndjson", "application/octet-stream")
+_ZSTD = "application/zstd"
 _BODY = {
     "requestBody": {
         "required": True,
-        "description": "JSON Lines: a header, then one request a line; docs/formats.md. At most 64 MiB.",
+        "description": "JSON Lines: a header, then one request a line; docs/trace.md. At most 64 MiB, "
+        "or that much of application/zstd, which may unpack to 512 MiB.",
         "content": {"application/jsonl": {"schema": {"type": "string"}, "examples": {"small": {"value": TRACE}}}},
     }
 }
@@ -45,11 +47,11 @@ ServiceDep = Annotated[EvidenceService, Depends(evidence_service)]
 async def add_trace(request: Request, response: Response, service: ServiceDep) -> TraceRead:
     """Store a trace under its digest. The same trace again answers 200."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in _TRACE_TYPES:
+    if media_type not in (*_TRACE_TYPES, _ZSTD):
         raise UnsupportedMediaType.of(
-            "Content-Type", f"{media_type or 'nothing'} is not read here", "send application/jsonl"
+            "Content-Type", f"{media_type or 'nothing'} is not read here", f"send application/jsonl or {_ZSTD}"
         )
-    trace, created = await service.add_trace(await request.body())
+    trace, created = await service.add_trace(await request.body(), compressed=media_type == _ZSTD)
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/api/v1/traces/{trace.digest}"
     return trace

@@ -4,15 +4,15 @@ import re
 from pathlib import Path
 from uuid import UUID
 
+import zstandard
 from anyio import to_thread
 
 from app.db.session import Database
-from app.domain.errors import NotFound
-from app.domain.trace import Trace, parse_trace
+from app.domain.errors import NotFound, TraceRefused
+from app.evidence.packing import PackedTrace, in_chunks, pack_trace, unpack_upload
 from app.evidence.repository import EvidenceRepository
 from app.evidence.schemas import CapabilityRead, ObservationPage, SeriesRead, TraceRead
 from app.evidence.views.repository import EvidenceViews
-from app.intake import decode_json
 from app.settings import Settings
 
 LOG_MAX = 4 << 20
@@ -28,12 +28,15 @@ class EvidenceService:
         self._database = database
         self._settings = settings
 
-    async def add_trace(self, content: bytes) -> tuple[TraceRead, bool]:
-        """Keep a trace and say whether it is new. Raises ``TraceRefused`` or ``DocumentRefused``."""
-        trace = await to_thread.run_sync(_parse, content)
+    async def add_trace(self, content: bytes, *, compressed: bool = False) -> tuple[TraceRead, bool]:
+        """Keep a trace (JSON Lines, or those under zstd) and say whether it is new.
+
+        Raises ``TraceRefused``, or ``PayloadTooLarge`` for what unpacks to too much.
+        """
+        trace = await to_thread.run_sync(_pack, content, compressed)
         async with self._database.transaction() as session:
-            created = await EvidenceRepository(session).store_trace(trace)
-            return await EvidenceViews(session).trace(trace.digest), created
+            created = await EvidenceRepository(session).store_packed(trace)
+            return await EvidenceViews(session).trace(trace.summary.digest), created
 
     async def traces(self) -> list[TraceRead]:
         """Every trace, newest first."""
@@ -74,12 +77,11 @@ class EvidenceService:
         return await to_thread.run_sync(_printable_tail, path)
 
 
-def _parse(content: bytes) -> Trace:
-    """Each line must be strict JSON before the domain reads it: no key twice, nothing that cannot be stored."""
-    for number, line in enumerate(content.splitlines(), 1):
-        if line.strip():
-            decode_json(line, f"line {number}")
-    return parse_trace(content)
+def _pack(content: bytes, compressed: bool) -> PackedTrace:  # noqa: FBT001  (called through a thread, by position)
+    try:
+        return pack_trace(unpack_upload(content) if compressed else in_chunks(content))
+    except zstandard.ZstdError as error:
+        raise TraceRefused.of("(body)", f"not readable as zstd: {error}", "send one zstd file of JSON Lines") from error
 
 
 def _printable_tail(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+import zstandard
 
 from app.evidence.examples import TRACE
 from tests.factories import encode_lines, make_trace, trace_lines
@@ -41,7 +42,7 @@ async def test_the_openapi_example_is_accepted(client: httpx.AsyncClient) -> Non
         (b"\xff\xfe\n{}\n", "line 1", "not valid JSON"),
         (encode_lines(trace_lines(surprise=1)), "line 2: surprise", "unknown"),
         (encode_lines(trace_lines(max_tokens=0)), "line 2: max_tokens", "greater than"),
-        (encode_lines(trace_lines(load="nowhere")), "load", "not in the header"),
+        (encode_lines(trace_lines(load="nowhere")), "line 2: load", "not in the header"),
         (encode_lines(trace_lines(request_id="same")), "request_id", "twice"),
     ],
 )
@@ -52,6 +53,32 @@ async def test_a_bad_trace_is_refused_by_line_and_field(
     assert answer.status_code == 422
     told = {item["field"]: item["message"] for item in answer.json()["problems"]}
     assert message in told[field]
+    assert (await client.get(TRACES)).json() == []
+
+
+async def test_a_packed_trace_is_the_same_trace(client: httpx.AsyncClient) -> None:
+    packed = zstandard.compress(make_trace().encode())
+    first = await client.post(TRACES, content=packed, headers={"content-type": "application/zstd"})
+    assert (first.status_code, first.json()["digest"]) == (201, make_trace().digest)
+    assert (await client.post(TRACES, content=make_trace().encode(), headers=JSONL)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        (zstandard.compress(b"x" * (120 << 20)), 413, "unpacks to more than"),
+        (b"no zstd", 422, "not readable as zstd"),
+        (zstandard.compress(make_trace().encode())[:40], 422, ""),
+        (zstandard.compress(zstandard.compress(make_trace().encode())), 422, "line 1"),
+    ],
+    ids=["a bomb", "not zstd", "cut off", "nested"],
+)
+async def test_a_packed_upload_that_holds_no_trace_is_refused(
+    client: httpx.AsyncClient, content: bytes, status: int, words: str
+) -> None:
+    answer = await client.post(TRACES, content=content, headers={"content-type": "application/zstd"})
+    assert answer.status_code == status
+    assert words in str(answer.json()["problems"])
     assert (await client.get(TRACES)).json() == []
 
 

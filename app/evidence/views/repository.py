@@ -2,12 +2,15 @@
 
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import ArtifactRow, CapabilityRow, ObservationRow, RunRow, SeriesRow, SessionRow, TraceRow
 from app.domain.errors import NotFound
 from app.domain.observation import RequestObservation
+from app.domain.trace import TraceRequest
+from app.domain.trace_summary import TraceSummary
+from app.evidence.packing import HEAD_BYTES, first_requests
 from app.evidence.repository import observation_of
 from app.evidence.schemas import ArtifactRead, CapabilityRead, SeriesRead, TraceRead
 
@@ -29,6 +32,22 @@ class EvidenceViews:
         if row is None:
             raise NotFound.of("trace", f"no trace has the digest {digest}", "list the traces")
         return _trace(row)
+
+    async def trace_summary(self, digest: str) -> TraceSummary | None:
+        """What was counted when the trace was stored; ``None`` for one stored before that. Raises ``NotFound``."""
+        found = await self._session.execute(select(TraceRow.summary).where(TraceRow.digest == digest))
+        row = found.one_or_none()
+        if row is None:
+            raise NotFound.of("trace", f"no trace has the digest {digest}", "list the traces")
+        return None if row[0] is None else TraceSummary.model_validate(row[0])
+
+    async def first_requests(self, digest: str, count: int) -> list[TraceRequest]:
+        """The first requests of a trace, without fetching the rest of a large one; raises ``NotFound``."""
+        head = func.substr(TraceRow.body, 1, HEAD_BYTES)
+        body = await self._session.scalar(select(head).where(TraceRow.digest == digest))
+        if body is None:
+            raise NotFound.of("trace", f"no trace has the digest {digest}", "list the traces")
+        return first_requests(bytes(body), count)
 
     async def observations(self, run_id: UUID, after: str, limit: int) -> list[RequestObservation]:
         """Those of a run whose request id comes after ``after``; raises ``NotFound`` for an unknown run."""
