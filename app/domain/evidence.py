@@ -3,11 +3,15 @@
 A report is a pure function of this and of the analysis version.
 """
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.engine_version import PER_REQUEST_SPECULATION_FLAG
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation
+from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 from app.domain.trace import Trace
 from app.domain.vocabulary import WARMUP, FailureClass, Sha256
 
@@ -55,6 +59,8 @@ class RunEvidence(_Frozen):
     arm: str
     workload: str
     load: str
+    attempt: int = 1
+    """A void run is repeated in its session; only a succeeded attempt is compared."""
     state: RunState
     failure: Failure | None = None
     observations: tuple[RequestObservation, ...] = ()
@@ -78,6 +84,18 @@ class SessionEvidence(_Frozen):
     """The engine's own statement of its configuration, flattened ``section.key`` → value."""
     memory: dict[str, str] = {}
     """Memory lines of the start-up log, name → value as printed."""
+    warnings: tuple[StartupWarning, ...] = ()
+    """Known warnings of the whole session's log, those of its measurement too."""
+    canary: CanaryFacts | None = None
+    """``None`` in a session that ended before it, or was recorded before this was looked at."""
+    flags_left_out: dict[str, str] = {}
+    """Flag that this runtime does not know → what is therefore not there."""
+    config_source: ConfigSource | None = None
+
+    @property
+    def counts_per_request(self) -> bool:
+        """Whether its responses carry each request's own speculation counts, if it speculates."""
+        return PER_REQUEST_SPECULATION_FLAG not in self.flags_left_out
 
 
 class RequestLabels(_Frozen):
@@ -87,6 +105,8 @@ class RequestLabels(_Frozen):
     load: str
     strata: dict[str, str]
     reference: str | None = None
+    planned_end: Literal["cancel", "deadline"] | None = None
+    """The trace itself ends this request early; that is no failure of the engine."""
 
 
 class ExperimentEvidence(_Frozen):
@@ -102,7 +122,13 @@ class ExperimentEvidence(_Frozen):
 def labels_of(trace: Trace) -> tuple[RequestLabels, ...]:
     """The labels of a trace's measured requests; the warm-up is never analysed."""
     return tuple(
-        RequestLabels(request_id=r.request_id, load=r.load, strata=r.strata, reference=r.reference)
+        RequestLabels(
+            request_id=r.request_id,
+            load=r.load,
+            strata=r.strata,
+            reference=r.reference,
+            planned_end=r.planned_end,
+        )
         for r in trace.requests
         if r.load != WARMUP
     )

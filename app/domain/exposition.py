@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.domain.errors import EvidenceRefused
 from app.domain.evidence import CounterDeltas
+from app.domain.startup import CanaryFacts
 
 PREFIX = "vllm:"
 START_TIME = "process_start_time_seconds"
@@ -85,6 +86,14 @@ def parse_exposition(text: str) -> Exposition:
 
 def _is_kept(name: str) -> bool:
     return name == START_TIME or (name.startswith(PREFIX) and not name.endswith("_created"))
+
+
+def canary_facts(exposition: Exposition) -> CanaryFacts:
+    """What a server that has answered its canary says of speculation so far."""
+    if not exposition.has(DRAFT_TOKENS):
+        return CanaryFacts(exposes_speculation=exposition.has(DRAFTS) or exposition.has(ACCEPTED_TOKENS))
+    accepted = int(exposition.value(ACCEPTED_TOKENS)) if exposition.has(ACCEPTED_TOKENS) else None
+    return CanaryFacts(exposes_speculation=True, drafted=int(exposition.value(DRAFT_TOKENS)), accepted=accepted)
 
 
 def counter_deltas(before: Exposition, after: Exposition) -> CounterDeltas:

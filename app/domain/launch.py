@@ -5,24 +5,46 @@ the same, because vLLM would otherwise choose some of them by whether speculatio
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 
+from app.domain.engine_version import PER_REQUEST_SPECULATION_FLAG, version_of_runtime
 from app.domain.errors import FieldProblem, ManifestRefused
 from app.domain.manifest import Arm, Manifest
+from app.domain.serving import UNQUANTIZED
 from app.domain.vocabulary import RejectionSampling
 
 SERVED_MODEL_NAME = "target"
 SOCKET_PATH_BYTES_MAX = 107
 """Linux's limit for the path of a unix socket."""
 
-ARM_FLAGS = frozenset({"--speculative-config", "--per-request-spec-decode-metrics"})
+ARM_FLAGS = frozenset({"--speculative-config", PER_REQUEST_SPECULATION_FLAG})
 """All that may differ between the arms of an experiment; the second is a start-up error without the first."""
+
+OPTIONAL_FLAGS = {
+    PER_REQUEST_SPECULATION_FLAG: "responses carry no speculation counts of their own: acceptance comes from the "
+    "engine's counters, by block",
+    "--disable-uvicorn-access-log": "the server logs every request and scrape, which costs the engine's cores",
+}
+"""Flags that an engine may lack, and what is then not there; any other missing flag refuses the launch."""
+
+PINNED_ENVIRONMENT = (
+    "VLLM_USE_V2_MODEL_RUNNER",
+    "VLLM_ENABLE_STARTUP_PLAN",
+    "VLLM_CPU_KVCACHE_SPACE",
+    "VLLM_CPU_OMP_THREADS_BIND",
+    "VLLM_BATCH_INVARIANT",
+)
+"""Variables that decide what is measured: they are part of the resolved configuration, unlike all others."""
 
 CPU_RUNTIME = "vllm-cpu"
 MODEL_RUNNER_V2 = "0"
 """One runner for all arms: V1 serves every method, V2 would be left silently for some of them."""
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+Option = tuple[str, ...]
+"""A flag with its value, if it takes one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +57,8 @@ class LaunchSpec:
     served_model_name: str
     cores: tuple[int, ...] = ()
     """Cores of the whole process tree; empty leaves them alone."""
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    """Flag that the runtime does not know → what is therefore not there; recorded with the session."""
 
 
 def launch_spec(
@@ -49,30 +73,44 @@ def launch_spec(
     cache_root: str,
     engine_cores: str,
     tree_cores: tuple[int, ...],
+    serve_flags: Collection[str] | None = None,
 ) -> LaunchSpec:
     """The server of ``arm``; ``engine_cores`` (a list such as ``0,1``) compute, ``tree_cores`` hold all its processes.
 
-    Raises ``ManifestRefused`` for what the engine would accept and then silently not do.
+    ``serve_flags`` are those that the installed runtime says it knows; ``None``, where it was not asked, gives all.
+    Raises ``ManifestRefused`` for what the engine would accept and then silently not do, and for a flag it lacks.
     """
     _refuse_silent_substitutes(manifest, arm, socket_path)
+    options = (*_common_options(manifest, tokenizer_path, socket_path), *_arm_options(arm, draft_path))
+    unknown = [option[0] for option in options if not _is_known(option[0], serve_flags)]
+    _refuse_missing(manifest, [flag for flag in unknown if flag not in OPTIONAL_FLAGS])
+    given = (option for option in options if option[0] not in unknown)
     return LaunchSpec(
-        argv=(
-            *(executable, "serve", target_path, "--tokenizer", tokenizer_path),
-            *_common_flags(manifest, socket_path),
-            *_arm_flags(arm, draft_path),
-        ),
+        argv=(executable, "serve", target_path, *_flat(given)),
         env=_environment(manifest, executable, cache_root, engine_cores),
         socket_path=socket_path,
         served_model_name=SERVED_MODEL_NAME,
         cores=tree_cores,
+        left_out={flag: OPTIONAL_FLAGS[flag] for flag in unknown},
     )
+
+
+def _is_known(flag: str, serve_flags: Collection[str] | None) -> bool:
+    return serve_flags is None or flag in serve_flags or flag.replace("--no-", "--", 1) in serve_flags
+
+
+def _refuse_missing(manifest: Manifest, flags: list[str]) -> None:
+    if flags:
+        version = version_of_runtime(manifest.runtime)
+        message = f"vLLM {version} does not know {', '.join(flags)}, without which arms cannot be held equal"
+        raise ManifestRefused(FieldProblem("runtime", message, "use another runtime; `verdraft runtime list` has them"))
 
 
 def _refuse_silent_substitutes(manifest: Manifest, arm: Arm, socket_path: str) -> None:
     problems: list[FieldProblem] = []
     if arm.speculation.rejection_sampling is RejectionSampling.BLOCK:
-        field = f"arms[{manifest.arms.index(arm)}].speculation.rejection_sampling"
-        problems.append(FieldProblem(field, "model runner V1 takes `block` and samples by `standard`", "use standard"))
+        name = f"arms[{manifest.arms.index(arm)}].speculation.rejection_sampling"
+        problems.append(FieldProblem(name, "model runner V1 takes `block` and samples by `standard`", "use standard"))
     if len(socket_path.encode()) > SOCKET_PATH_BYTES_MAX:
         message = f"{socket_path} is longer than {SOCKET_PATH_BYTES_MAX} bytes"
         problems.append(FieldProblem("socket_path", message, "use a shorter temporary directory"))
@@ -80,36 +118,43 @@ def _refuse_silent_substitutes(manifest: Manifest, arm: Arm, socket_path: str) -
         raise ManifestRefused(*problems)
 
 
-def _common_flags(manifest: Manifest, socket_path: str) -> tuple[str, ...]:
+def _common_options(manifest: Manifest, tokenizer_path: str, socket_path: str) -> tuple[Option, ...]:
     serving = manifest.serving
     return (
-        *("--served-model-name", SERVED_MODEL_NAME),
-        *("--uds", socket_path),
-        *("--dtype", serving.dtype),
-        *("--tensor-parallel-size", str(serving.tensor_parallel_size)),
-        *("--max-model-len", str(serving.max_model_len)),
-        *("--max-num-seqs", str(serving.max_num_seqs)),
-        *("--seed", str(manifest.sampling.seed or 0)),
-        *("--generation-config", "vllm"),  # the model's own file must not supply sampling parameters
+        ("--tokenizer", tokenizer_path),
+        ("--served-model-name", SERVED_MODEL_NAME),
+        ("--uds", socket_path),
+        ("--dtype", serving.dtype),
+        *((("--quantization", serving.quantization),) if serving.quantization != UNQUANTIZED else ()),
+        ("--tensor-parallel-size", str(serving.tensor_parallel_size)),
+        ("--max-model-len", str(serving.max_model_len)),
+        ("--max-num-seqs", str(serving.max_num_seqs)),
+        ("--seed", str(manifest.sampling.seed or 0)),
+        ("--generation-config", "vllm"),  # the model's own file must not supply sampling parameters
         _switch("enforce-eager", on=serving.enforce_eager),
         _switch("enable-prefix-caching", on=serving.prefix_caching),
+        _switch("enable-chunked-prefill", on=True),  # the engine's own choice depends on model and speculation
         _switch("async-scheduling", on=serving.async_scheduling),
-        "--enable-per-request-metrics",
-        "--enable-prompt-tokens-details",
-        "--disable-uvicorn-access-log",  # one log line per request and scrape costs the engine's cores
+        ("--enable-per-request-metrics",),
+        ("--enable-prompt-tokens-details",),
+        ("--disable-uvicorn-access-log",),
     )
 
 
-def _switch(name: str, *, on: bool) -> str:
-    return f"--{name}" if on else f"--no-{name}"
+def _switch(name: str, *, on: bool) -> Option:
+    return (f"--{name}" if on else f"--no-{name}",)
 
 
-def _arm_flags(arm: Arm, draft_path: str | None) -> tuple[str, ...]:
+def _arm_options(arm: Arm, draft_path: str | None) -> tuple[Option, ...]:
     speculation = arm.speculation.speculative_config(draft_path)
     if speculation is None:
         return ()
     compact = json.dumps(speculation, sort_keys=True, separators=(",", ":"))
-    return ("--speculative-config", compact, "--per-request-spec-decode-metrics", "detailed")
+    return (("--speculative-config", compact), (PER_REQUEST_SPECULATION_FLAG, "detailed"))
+
+
+def _flat(options: Iterable[Option]) -> tuple[str, ...]:
+    return tuple(word for option in options for word in option)
 
 
 def _environment(manifest: Manifest, executable: str, cache_root: str, engine_cores: str) -> dict[str, str]:
@@ -131,7 +176,10 @@ def _environment(manifest: Manifest, executable: str, cache_root: str, engine_co
 
 def _private_caches(cache_root: str) -> dict[str, str]:
     """Fresh caches for each session: compiled code left by one arm must not speed up the next."""
-    names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+    names = (
+        *("HOME", "TMPDIR", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "NUMBA_CACHE_DIR"),
+        *("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"),
+    )
     return dict.fromkeys(names, cache_root)
 
 

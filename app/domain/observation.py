@@ -45,6 +45,12 @@ class RequestObservation(BaseModel):
     chunk_tokens: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     text: str = ""
+    reasoning: str = ""
+    """What a chat answer said before its text, where the engine tells them apart."""
+    tool_calls: str = ""
+    """Canonical JSON of the assembled calls of a chat answer; empty without any."""
+    logprobs: tuple[float, ...] = ()
+    """Natural logarithm of each sampled token's probability, where it was asked for."""
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

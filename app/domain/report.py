@@ -4,20 +4,26 @@ A pure function of evidence and ``ANALYSIS_VERSION``; pages, figures, API and bu
 only numbers that are here.
 """
 
+from collections.abc import Iterator
+
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.comparison import MetricComparison, compare
 from app.domain.correctness import MISMATCHES_LISTED, SAMPLED, Correctness, Mismatch, verify
+from app.domain.engine_version import floor_reason, version_of_runtime
 from app.domain.evidence import ExperimentEvidence, SessionEvidence
-from app.domain.gates import Reconciliation, config_differences, reconcile
+from app.domain.gates import Reconciliation, reconcile_all
 from app.domain.manifest import Manifest
 from app.domain.pairing import CompleteBlocks, complete_blocks, strata_of
 from app.domain.recommendation import Recommendation, recommend
+from app.domain.resolution import config_differences
 from app.domain.results import ArmResult, arm_results
 from app.domain.saturation import saturations
+from app.domain.startup import StartupWarning
+from app.domain.startup_gates import unchecked_canaries
 from app.domain.statistics import Estimate, mean_over_blocks
 from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict, decide
-from app.domain.vocabulary import BASELINE_ARM, NS_PER_S, Saturation
+from app.domain.vocabulary import BASELINE_ARM, NS_PER_S, Purpose, Saturation
 
 __all__ = [
     "ANALYSIS_VERSION",
@@ -37,7 +43,7 @@ __all__ = [
 ]
 
 REPORT_FORMAT = "verdraft/report/v0"
-ANALYSIS_VERSION = "0.1"
+ANALYSIS_VERSION = "0.2"
 KV_CACHE_TOKENS = "kv_cache_tokens"
 """The engine adapter's name of the start-up log's line."""
 
@@ -58,6 +64,10 @@ class SessionSummary(_Frozen):
     failure: str | None
     log_sha256: str | None
     memory: dict[str, str]
+    warnings: tuple[StartupWarning, ...] = ()
+    flags_left_out: dict[str, str] = {}
+    """Flag that the runtime does not know → what is therefore not there."""
+    config_source: str | None = None
 
 
 class DraftCost(_Frozen):
@@ -129,11 +139,11 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         comparisons=comparisons,
         correctness=verification.correctness,
         mismatches=verification.mismatches[:MISMATCHES_LISTED],
-        reconciliations=tuple(line for run in evidence.runs for line in reconcile(run)),
+        reconciliations=reconcile_all(evidence),
         sessions=tuple(map(_session_summary, evidence.sessions)),
         costs=tuple(_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
         config_differences=config_differences(evidence, blocks),
-        not_shown=_not_shown(evidence, len(verification.mismatches), set(saturation.values())),
+        not_shown=_not_shown(evidence, blocks, len(verification.mismatches), set(saturation.values())),
     )
 
 
@@ -158,6 +168,9 @@ def _session_summary(session: SessionEvidence) -> SessionSummary:
         failure=session.failure.message if session.failure else None,
         log_sha256=session.log_sha256,
         memory=session.memory,
+        warnings=session.warnings,
+        flags_left_out=session.flags_left_out,
+        config_source=None if session.config_source is None else str(session.config_source),
     )
 
 
@@ -183,7 +196,9 @@ def _kv_cache_tokens(sessions: list[SessionEvidence]) -> str | None:
     return " / ".join(dict.fromkeys(stated)) or None
 
 
-def _not_shown(evidence: ExperimentEvidence, mismatches: int, saturation: set[Saturation]) -> tuple[str, ...]:
+def _not_shown(
+    evidence: ExperimentEvidence, blocks: CompleteBlocks, mismatches: int, saturation: set[Saturation]
+) -> tuple[str, ...]:
     manifest = evidence.manifest
     said = [
         "strata are exploratory: their intervals are not adjusted for how many there are",
@@ -202,4 +217,23 @@ def _not_shown(evidence: ExperimentEvidence, mismatches: int, saturation: set[Sa
         said.append(f"{manifest.blocks} blocks: exploratory, no decision")
     if manifest.hardware.accelerator.lower().startswith("cpu") or manifest.software.cuda == "none":
         said.append("measured without a GPU: nothing here carries over to one")
-    return tuple(said)
+    return (*said, *_asked_for(manifest), *_untold_by_engine(evidence, blocks))
+
+
+def _asked_for(manifest: Manifest) -> Iterator[str]:
+    """What the manifest itself accepts, and what that costs the reader."""
+    if manifest.purpose is Purpose.OVERHEAD_PROFILING:
+        yield "lossy acceptance was measured for its cost: nothing is claimed about outputs"
+    if outside := [arm.name for arm in manifest.candidates if arm not in manifest.decided]:
+        yield f"{', '.join(outside)}: outside the declared family, exploratory"
+    if manifest.engine_below_floor is not None:
+        known = floor_reason(version_of_runtime(manifest.runtime)) or "the engine is not below the security floor"
+        yield f"{known}; accepted because: {manifest.engine_below_floor}"
+
+
+def _untold_by_engine(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Iterator[str]:
+    """What this engine's version cannot tell, and what an earlier worker did not look at."""
+    for flag, lost in dict.fromkeys(item for s in evidence.sessions for item in s.flags_left_out.items()):
+        yield f"{lost} (this engine lacks {flag})"
+    if unseen := unchecked_canaries(evidence, blocks):
+        yield f"{unseen} servers were recorded without a look at their counters after the canary"

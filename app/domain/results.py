@@ -2,10 +2,12 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from app.domain.acceptance import by_position, decode_steps, draft_counts, emitted_after_first
+from app.domain import block_acceptance
+from app.domain.acceptance import PositionAcceptance, by_position, decode_steps, draft_counts, emitted_after_first
 from app.domain.condition import Condition, expand
 from app.domain.evidence import ExperimentEvidence, RunEvidence
 from app.domain.latency import (
@@ -22,7 +24,8 @@ from app.domain.latency import (
 )
 from app.domain.manifest import Slo
 from app.domain.observation import RequestObservation
-from app.domain.pairing import CompleteBlocks, strata_of, within
+from app.domain.pairing import ALL, CompleteBlocks, strata_of, within
+from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import (
     QUANTILES,
     Estimate,
@@ -32,6 +35,11 @@ from app.domain.statistics import (
     ratio_of_totals,
 )
 from app.domain.vocabulary import NS_PER_MS, Outcome, Saturation
+
+RATE_UNIT = "accepted tokens / drafted token"
+EXCL_UNIT = "accepted tokens / draft"
+INCL_UNIT = "tokens / draft, with the target's own"
+EMIT_UNIT = "emitted tokens / target step"
 
 
 class ArmResult(BaseModel):
@@ -72,12 +80,14 @@ def arm_results(
     evidence: ExperimentEvidence, blocks: CompleteBlocks, saturation: Mapping[Condition, Saturation]
 ) -> tuple[ArmResult, ...]:
     """Every condition and stratum of the manifest, in its order."""
+    blind = without_request_counts(evidence)
     return tuple(
         _arm_result(
             condition,
             stratum,
             members,
             blocks.of(condition),
+            counts_per_request=not any((run.block, run.arm) in blind for run in blocks.of(condition)),
             slo=evidence.manifest.slo,
             saturation=saturation[condition],
         )
@@ -92,13 +102,14 @@ def _arm_result(
     members: frozenset[str],
     runs: Sequence[RunEvidence],
     *,
+    counts_per_request: bool,
     slo: Slo,
     saturation: Saturation,
 ) -> ArmResult:
     parts = [within(run, members) for run in runs]
     offered = [o for part in parts for o in part]
     served = [o for o in offered if o.outcome is Outcome.SUCCESS]
-    positions = by_position([o.speculation for o in offered if o.speculation is not None])
+    told = _by_requests(offered, served) if counts_per_request else _by_counters(runs, stratum)
     # A stratum shares its run's window: it was served while the others were.
     windows = [
         (part, seconds) for part, run in zip(parts, runs, strict=True) if (seconds := window_s(run.observations))
@@ -119,15 +130,49 @@ def _arm_result(
         output_throughput_tps=mean_over_blocks([output_throughput_tps(p, s) for p, s in windows], "tokens/s"),
         goodput_rps=mean_over_blocks([goodput_rps(p, s, slo) for p, s in windows], "requests/s"),
         slo_attainment=attainment([sum(is_good(o, slo) for o in p) for p in parts if p], [len(p) for p in parts if p]),
-        acceptance_rate=_clustered(offered, _accepted, _drafted, "accepted tokens / drafted token"),
-        mean_length_excl=_clustered(offered, _accepted, _drafts, "accepted tokens / draft"),
-        mean_length_incl=_clustered(offered, _accepted, _drafts, "tokens / draft, with the target's own", shift=1.0),
-        mean_length_emit=_clustered(
-            served, emitted_after_first, decode_steps, "emitted tokens / target step", nothing="no decode step"
-        ),
-        acceptance_by_position=positions.unconditional,
-        conditional_acceptance_by_position=positions.conditional,
+        acceptance_rate=told.rate,
+        mean_length_excl=told.excl,
+        mean_length_incl=told.incl,
+        mean_length_emit=told.emit,
+        acceptance_by_position=told.positions.unconditional,
+        conditional_acceptance_by_position=told.positions.conditional,
         saturation=saturation,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Acceptance:
+    """What was accepted, however it is known."""
+
+    rate: Estimate
+    excl: Estimate
+    incl: Estimate
+    emit: Estimate
+    positions: PositionAcceptance
+
+
+def _by_requests(offered: Sequence[RequestObservation], served: Sequence[RequestObservation]) -> _Acceptance:
+    return _Acceptance(
+        rate=_clustered(offered, _accepted, _drafted, RATE_UNIT),
+        excl=_clustered(offered, _accepted, _drafts, EXCL_UNIT),
+        incl=_clustered(offered, _accepted, _drafts, INCL_UNIT, shift=1.0),
+        emit=_clustered(served, emitted_after_first, decode_steps, EMIT_UNIT, nothing="no decode step"),
+        positions=by_position([o.speculation for o in offered if o.speculation is not None]),
+    )
+
+
+def _by_counters(runs: Sequence[RunEvidence], stratum: str) -> _Acceptance:
+    """From the engine's counters, which know all strata together and no decode step without a draft."""
+    steps = block_acceptance.untold(EMIT_UNIT, "steps without a draft")
+    if stratum != ALL:
+        rate, excl, incl = (block_acceptance.untold(u, "strata apart") for u in (RATE_UNIT, EXCL_UNIT, INCL_UNIT))
+        return _Acceptance(rate, excl, incl, steps, PositionAcceptance((), ()))
+    return _Acceptance(
+        rate=block_acceptance.acceptance_rate(runs, RATE_UNIT),
+        excl=block_acceptance.length_excl(runs, EXCL_UNIT),
+        incl=block_acceptance.length_incl(runs, INCL_UNIT),
+        emit=steps,
+        positions=block_acceptance.by_position(runs),
     )
 
 

@@ -115,7 +115,8 @@ def make_evidence(dials: Dials | None = None) -> ExperimentEvidence:
 
 def make_session(block: int, arm: str, position: int, **changes: object) -> SessionEvidence:
     """A server that started well."""
-    speculative = {} if arm == BASELINE_ARM else {"speculative_config.method": "ngram"}
+    method = {"speculative_config.method": "ngram", "speculative_config.num_speculative_tokens": str(K)}
+    speculative = {"speculative_config": "null"} if arm == BASELINE_ARM else method
     facts: dict[str, object] = {
         "block": block,
         "arm": arm,

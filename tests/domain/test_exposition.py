@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from app.domain.errors import EvidenceRefused
-from app.domain.exposition import ACCEPTED_TOKENS, DRAFTS, GENERATION_TOKENS, counter_deltas, parse_exposition
+from app.domain.exposition import (
+    ACCEPTED_TOKENS,
+    DRAFTS,
+    GENERATION_TOKENS,
+    canary_facts,
+    counter_deltas,
+    parse_exposition,
+)
+from app.domain.startup import CanaryFacts
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "engine"
 
@@ -75,3 +83,11 @@ def test_a_missing_metric_is_refused_by_name(name: str) -> None:
 def test_text_that_is_no_exposition_is_refused() -> None:
     with pytest.raises(EvidenceRefused, match="not Prometheus text"):
         parse_exposition("<html>not metrics</html>")
+
+
+def test_what_a_canary_leaves_in_the_counters() -> None:
+    drafting = parse_exposition(text("ngram_metrics_after"))
+    assert canary_facts(drafting) == CanaryFacts(exposes_speculation=True, drafted=1771, accepted=1060)
+    assert canary_facts(parse_exposition(text("target_metrics_after"))) == CanaryFacts(exposes_speculation=False)
+    odd = parse_exposition(f'{DRAFTS}{{engine="0"}} 1.0\n')
+    assert canary_facts(odd) == CanaryFacts(exposes_speculation=True)

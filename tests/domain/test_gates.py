@@ -3,11 +3,14 @@ from typing import Any
 import pytest
 
 from app.domain.condition import Condition
+from app.domain.engine_version import PER_REQUEST_SPECULATION_FLAG
 from app.domain.evidence import ExperimentEvidence
-from app.domain.gates import broken_gates, config_differences, reconcile
+from app.domain.gates import broken_gates, reconcile, reconcile_all
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.observation import RequestObservation
 from app.domain.pairing import complete_blocks
+from app.domain.resolution import config_differences
+from app.domain.startup import ConfigSource
 from app.domain.vocabulary import NS_PER_MS, Outcome
 from tests.domain.evidence_factory import (
     STARTUP_FAILED,
@@ -21,6 +24,7 @@ from tests.domain.evidence_factory import (
 )
 
 LOW = Condition("ngram", "copy", "low")
+LOGGED = {"max_seq_len": "512", "speculative_config.method": "ngram", "speculative_config.num_spec_tokens": "4"}
 WHERE: dict[str, Any] = {"arm": "ngram", "block": 2, "load": "low"}
 
 
@@ -136,10 +140,16 @@ def test_lateness_may_reach_two_percent_of_a_long_ttft() -> None:
     assert gates(replace_run(evidence, **WHERE, observations=shifted)) == ()
 
 
+def resolving(arm: str = "ngram", **changes: str) -> ExperimentEvidence:
+    """One session of ``arm`` resolved further or other settings, named with __ for the dot."""
+    evidence = make_evidence()
+    session = next(s for s in evidence.sessions if (s.arm, s.block) == (arm, 1))
+    changed = {name.replace("__", "."): value for name, value in changes.items()}
+    return replace_session(evidence, arm=arm, block=1, resolved_config={**session.resolved_config, **changed})
+
+
 def test_a_difference_in_configuration_is_shown_with_both_values() -> None:
-    evidence = replace_session(
-        make_evidence(), arm="ngram", block=1, resolved_config={"model_config.dtype": "torch.float32"}
-    )
+    evidence = resolving(model_config__dtype="torch.float32")
     differences = config_differences(evidence, complete_blocks(evidence))
     assert differences == {"ngram": {"model_config.dtype": ("torch.bfloat16", "torch.float32")}}
     assert any("model_config.dtype" in words for words in gates(evidence))
@@ -148,16 +158,13 @@ def test_a_difference_in_configuration_is_shown_with_both_values() -> None:
 @pytest.mark.parametrize(
     "field",
     [
-        "speculative_config.method",
-        "cache_config.num_gpu_blocks",
-        "observability_config.per_request_spec_decode_metrics",
+        "speculative_config__draft_model_config__max_model_len",
+        "cache_config__num_gpu_blocks",
+        "observability_config__per_request_spec_decode_metrics",
     ],
 )
 def test_consequences_of_speculation_may_differ(field: str) -> None:
-    evidence = replace_session(
-        make_evidence(), arm="ngram", block=1, resolved_config={"model_config.dtype": "torch.bfloat16", field: "x"}
-    )
-    assert gates(evidence) == ()
+    assert gates(resolving(**{field: "x"})) == ()
 
 
 def test_an_unrecorded_configuration_cannot_be_compared() -> None:
@@ -225,3 +232,77 @@ def test_speculation_in_target_only_is_found() -> None:
     odd = tuple(o.model_copy(update={"speculation": donor}) for o in run.observations)
     spoiled = replace_run(evidence, arm="target-only", block=2, load="low", observations=odd)
     assert "block 3: target-only reported speculation" in gates(spoiled)
+
+
+@pytest.mark.parametrize(
+    ("field", "target", "ours"),
+    [
+        ("model_config.max_model_len", "1024", "512"),
+        ("cache_config.enable_prefix_caching", "false", "true"),
+        ("env.VLLM_USE_V2_MODEL_RUNNER", "false", "true"),
+        ("engine.model_runner", "V1", "V2"),
+        ("compilation_config.cudagraph_mode", "FULL", "PIECEWISE"),
+    ],
+)
+def test_a_confounded_pair_is_named_by_its_setting(field: str, target: str, ours: str) -> None:
+    evidence = make_evidence()
+    for arm, value in (("target-only", target), ("ngram", ours)):
+        session = next(s for s in evidence.sessions if (s.arm, s.block) == (arm, 1))
+        evidence = replace_session(
+            evidence, arm=arm, block=1, resolved_config={**session.resolved_config, field: value}
+        )
+    assert gates(evidence) == (f"resolved configuration differs in {field}: target-only {target}, ngram {ours}",)
+
+
+def test_configurations_from_two_sources_are_not_compared_but_refused() -> None:
+    evidence = replace_session(
+        make_evidence(), arm="ngram", block=1, config_source=ConfigSource.LOG, resolved_config=LOGGED
+    )
+    assert gates(evidence) == (
+        (
+            "block 2: the configuration of target-only was read from server_info, that of ngram from log, "
+            "which name settings differently"
+        ),
+    )
+
+
+def test_configurations_from_logs_are_compared_with_each_other() -> None:
+    evidence = replace_session(
+        make_evidence(), arm="ngram", block=1, config_source=ConfigSource.LOG, resolved_config=LOGGED
+    )
+    theirs = {"max_seq_len": "1024", "speculative_config": "None"}
+    evidence = replace_session(
+        evidence, arm="target-only", block=1, config_source=ConfigSource.LOG, resolved_config=theirs
+    )
+    assert gates(evidence) == ("resolved configuration differs in max_seq_len: target-only 1024, ngram 512",)
+
+
+def test_without_counts_per_request_only_speculation_is_not_reconciled() -> None:
+    blind = with_first(make_evidence(), count=12, speculation=None)
+    assert any("draft_tokens" in words for words in gates(blind))
+    blind = replace_session(blind, arm="ngram", block=2, flags_left_out={PER_REQUEST_SPECULATION_FLAG: "no counts"})
+    assert gates(blind) == ()
+    run = find_run(blind, **WHERE)
+    assert run.counters is not None
+    off = counters(blind, prompt_tokens=run.counters.prompt_tokens + 1)
+    assert any("prompt_tokens" in words for words in gates(off))
+    assert {line.quantity for line in reconcile_all(blind) if (line.arm, line.block) == ("ngram", 2)} == {
+        "prompt_tokens",
+        "generation_tokens",
+    }
+
+
+def test_an_end_that_the_trace_plans_is_no_failure() -> None:
+    evidence = make_evidence()
+    labels = tuple(
+        label.model_copy(update={"planned_end": "cancel" if label.request_id == "low-0" else None})
+        for label in evidence.labels["copy"]
+    )
+    canceled = with_first(evidence, outcome=Outcome.CLIENT_CANCEL, completion_tokens=1, speculation=None)
+    assert any("1 of 12 requests failed" in words for words in gates(canceled))
+    planned = canceled.model_copy(update={"labels": {"copy": labels}})
+    assert gates(planned) == ()
+    run = find_run(planned, **WHERE)
+    assert run.counters is not None
+    unseen = counters(planned, prompt_tokens=run.counters.prompt_tokens - 1)
+    assert any("prompt_tokens" in words and "residual 1" in words for words in gates(unseen))

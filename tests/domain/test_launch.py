@@ -2,12 +2,13 @@
 
 import itertools
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from app.domain.errors import ManifestRefused
-from app.domain.launch import ARM_FLAGS, LaunchSpec, launch_spec
+from app.domain.launch import ARM_FLAGS, OPTIONAL_FLAGS, PINNED_ENVIRONMENT, LaunchSpec, launch_spec
 from app.domain.manifest import Manifest, parse_manifest
 
 HEX = "a" * 64
@@ -54,7 +55,12 @@ def manifest(**changes: Any) -> Manifest:
     return parse_manifest({**document, **changes})
 
 
-def spec(index: int, of: Manifest | None = None, socket_path: str = "/tmp/x/s") -> LaunchSpec:  # noqa: S108
+def spec(
+    index: int,
+    of: Manifest | None = None,
+    socket_path: str = "/tmp/x/s",  # noqa: S108
+    serve_flags: Sequence[str] | None = None,
+) -> LaunchSpec:
     of = of or manifest()
     return launch_spec(
         of,
@@ -67,6 +73,7 @@ def spec(index: int, of: Manifest | None = None, socket_path: str = "/tmp/x/s") 
         cache_root="/scratch/cache",
         engine_cores="0",
         tree_cores=(0,),
+        serve_flags=serve_flags,
     )
 
 
@@ -91,6 +98,7 @@ def test_the_baseline_states_every_choice_and_no_speculation() -> None:
         "--generation-config": "vllm",
         "--enforce-eager": None,
         "--no-enable-prefix-caching": None,
+        "--enable-chunked-prefill": None,
         "--no-async-scheduling": None,
         "--enable-per-request-metrics": None,
         "--enable-prompt-tokens-details": None,
@@ -126,7 +134,8 @@ def test_nothing_is_inherited_and_every_cache_is_private() -> None:
     assert env["HF_HUB_OFFLINE"] == env["VLLM_NO_USAGE_STATS"] == "1"
     assert env["VLLM_USE_V2_MODEL_RUNNER"] == "0"
     assert env["VLLM_CPU_KVCACHE_SPACE"] == "1"
-    assert {env[n] for n in ("HOME", "TMPDIR", "VLLM_CACHE_ROOT", "NUMBA_CACHE_DIR")} == {"/scratch/cache"}
+    caches = ("HOME", "TMPDIR", "VLLM_CACHE_ROOT", "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+    assert {env[name] for name in caches} == {"/scratch/cache"}
     assert not env.keys() & {"PYTHONPATH", "HF_TOKEN", "LD_LIBRARY_PATH"}
 
 
@@ -145,3 +154,46 @@ def test_block_rejection_is_refused_because_the_engine_would_ignore_it() -> None
 def test_a_socket_path_beyond_the_systems_limit_is_refused() -> None:
     with pytest.raises(ManifestRefused, match="shorter temporary directory"):
         spec(0, socket_path="/" + "x" * 120)
+
+
+def known(*without: str) -> list[str]:
+    """Every flag that the arms need, as an engine states them, but for some."""
+    flags = {flag.replace("--no-", "--") for index in range(3) for flag in options(spec(index).argv)}
+    return sorted(flags - set(without))
+
+
+def test_an_engine_that_knows_every_flag_is_given_every_flag() -> None:
+    assert spec(1, serve_flags=known()) == spec(1)
+    assert spec(1).left_out == {}
+
+
+@pytest.mark.parametrize("flag", sorted(OPTIONAL_FLAGS))
+def test_an_optional_flag_is_left_out_and_recorded(flag: str) -> None:
+    given = spec(1, serve_flags=known(flag))
+    assert flag not in given.argv
+    assert given.left_out == {flag: OPTIONAL_FLAGS[flag]}
+    rest = {key: value for key, value in options(spec(1).argv).items() if key != flag}
+    assert options(given.argv) == rest
+
+
+def test_target_only_leaves_out_nothing_that_it_would_not_be_given() -> None:
+    assert spec(0, serve_flags=known("--per-request-spec-decode-metrics")).left_out == {}
+
+
+@pytest.mark.parametrize("flag", ["--async-scheduling", "--generation-config", "--enable-prefix-caching"])
+def test_a_pin_that_the_engine_does_not_know_refuses_the_launch(flag: str) -> None:
+    with pytest.raises(ManifestRefused, match=flag.removeprefix("--")) as caught:
+        spec(1, serve_flags=known(flag))
+    assert [problem.field for problem in caught.value.problems] == ["runtime"]
+
+
+def test_every_pinned_variable_that_is_set_is_the_same_in_all_arms() -> None:
+    environments = [spec(index).env for index in range(3)]
+    for name in PINNED_ENVIRONMENT:
+        assert len({env.get(name) for env in environments}) == 1
+
+
+def test_a_quantisation_is_passed_on_and_none_is_not() -> None:
+    assert "--quantization" not in spec(0).argv
+    serving = {**manifest().serving.model_dump(exclude_none=True), "quantization": "awq_marlin"}
+    assert options(spec(0, manifest(serving=serving)).argv)["--quantization"] == "awq_marlin"

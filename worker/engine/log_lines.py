@@ -1,4 +1,4 @@
-"""What vLLM's log says, read without running anything: memory, warnings, the cause of a failure.
+"""What vLLM's log says, read without running anything: memory figures and the cause of a failure.
 
 The engine writes one text stream from several processes; each line may carry a process and a
 logger prefix, which is stripped first. Secrets are redacted before anything is shown.
@@ -6,7 +6,6 @@ logger prefix, which is stripped first. Secrets are redacted before anything is 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from app.domain.evidence import Failure
 from app.domain.vocabulary import FailureClass
@@ -30,31 +29,15 @@ _MEMORY = (
     ("max_concurrency", r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+x)"),
     ("cuda_graphs_estimated_gib", r"Estimated CUDA graph memory: ([\d.]+) GiB"),
     ("cuda_graphs_gib", r"Graph capturing finished in \d+ secs, took ([\d.]+) GiB"),
+    ("cuda_graph_pool_gib", r"CUDA graph pool memory: ([\d.]+) GiB \(actual\)"),
+    ("kv_cache_in_use_gib", r"Current kv cache memory in use is ([\d.]+) GiB"),
     ("device_free_gib", r"Free memory on device \(([\d./]+) GiB\) on startup"),
+    ("weights_gib", r"Actual usage is ([\d.]+) GiB for weight"),
+    ("consumed_gib", r"Actual usage is ([\d.]+) GiB for consumed memory"),
+    ("non_torch_gib", r"([\d.]+) GiB for non-torch memory"),
     ("activation_peak_gib", r"([\d.]+) GiB for peak activation"),
     ("init_engine_s", r"init engine \([^)]*\) took ([\d.]+) s"),
     ("compilation_s", r"init engine \([^)]*\) took [\d.]+ s \(compilation: ([\d.]+) s\)"),
-)
-_WARNINGS = (
-    ("method_renamed", r"method `.*` is deprecated and replaced with"),
-    ("custom_proposer", r"Using a custom class-based proposer"),
-    ("mtp_layer_repeated", r"Enabling num_speculative_tokens > 1 will run multiple times of forward"),
-    ("k_defaulted", r"Defaulted num_speculative_tokens"),
-    ("lossy_verification", r"FLy verification is a lossy"),
-    ("dynamic_k_unsupported", r"Dynamic speculative decoding is not supported"),
-    ("runner_replaced", r"Model Runner V2 (?:does not yet support|requires .*; using)"),
-    ("async_scheduling_off", r"Async scheduling (?:is disabled|not supported)"),
-    ("draft_length_overridden", r"Overriding draft model max"),
-    ("length_reduced", r"reducing max_model_len"),
-    ("vocabulary_mapped", r"VocabMapping: .* falling back to eos_token_id|Very small vocabulary intersection"),
-    ("legacy_rejection", r"Missing cached draft probabilities .*; falling back"),
-    ("multimodal_partial", r"does not fully support multimodal|does not support external multimodal embeddings"),
-    ("target_layer_missing", r"No target layer of type"),
-    ("grammar_rejected", r"grammar rejected tokens"),
-    ("sampling_unsupported", r"sampling parameters are not yet supported with speculative decoding"),
-    ("processors_unsupported", r"Custom logits processors are not supported when speculative decoding"),
-    ("vocabulary_differs", r"Target and draft model should have the same vocabulary size"),
-    ("sampling_overridden", r"Default vLLM sampling parameters have been overridden"),
 )
 _OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|CUDA out of memory|No available memory for the cache blocks"
@@ -68,14 +51,6 @@ _CONFIG_ERRORS = frozenset(
      "FileNotFoundError", "ImportError", "ModuleNotFoundError", "RepositoryNotFoundError"}
 )  # fmt: skip
 _KILLED = frozenset({-9, 137})
-
-
-@dataclass(frozen=True, slots=True)
-class LogWarning:
-    """A known warning that changes what is measured (method D5), and the line that says it."""
-
-    name: str
-    line: str
 
 
 def redact(text: str) -> str:
@@ -93,24 +68,6 @@ def memory(text: str) -> dict[str, str]:
         if values:
             found[name] = " | ".join(values)
     return found
-
-
-def resolved_config_line(text: str) -> str | None:
-    """The engine's "Initializing a … engine (v…) with config" line, redacted."""
-    for line in _lines(text):
-        if line.startswith("Initializing a ") and " with config: " in line:
-            return redact(line)
-    return None
-
-
-def warnings(text: str) -> tuple[LogWarning, ...]:
-    """The known warnings in the log, each once."""
-    found: dict[str, LogWarning] = {}
-    for line in _lines(text):
-        for name, pattern in _WARNINGS:
-            if name not in found and re.search(pattern, line):
-                found[name] = LogWarning(name, redact(line)[:MESSAGE_LENGTH_MAX])
-    return tuple(found.values())
 
 
 def classify_failure(text: str, exit_code: int | None, *, was_ready: bool = False) -> Failure:
@@ -140,13 +97,13 @@ def _class(text: str, kind: str, exit_code: int | None, was_ready: bool) -> Fail
 
 def _cause(text: str) -> tuple[str, str]:
     """The first error that is not an echo of another: its exception's name and what it says."""
-    lines = list(_lines(text))
-    for index, line in enumerate(lines):
+    told = list(lines(text))
+    for index, line in enumerate(told):
         if argument := _ARGPARSE.match(line):
             return "ArgumentError", argument[1]
         error = _ERROR.match(line)
         if error and not _ECHO.search(line):
-            detail = _validation_detail(lines[index + 1 :]) if error[1] == "ValidationError" else None
+            detail = _validation_detail(told[index + 1 :]) if error[1] == "ValidationError" else None
             return error[1], detail or f"{error[1]}: {error[2]}"
     return "", ""
 
@@ -159,6 +116,7 @@ def _validation_detail(following: list[str]) -> str | None:
     return None
 
 
-def _lines(text: str) -> Iterator[str]:
+def lines(text: str) -> Iterator[str]:
+    """The log's lines without the prefix that says which process and logger wrote each."""
     for line in text.splitlines():
         yield _PREFIX.sub("", line.rstrip())

@@ -16,6 +16,7 @@ import httpx
 
 from app.domain.evidence import Failure, Gauges
 from app.domain.exposition import KV_CACHE_USAGE, RUNNING, WAITING, Exposition, parse_exposition
+from app.domain.launch import PINNED_ENVIRONMENT
 from app.domain.vocabulary import FailureClass
 
 PERIOD_S = 1.0
@@ -64,13 +65,14 @@ async def quiesced(socket_path: str, timeout_s: float = QUIET_TIMEOUT_S) -> Expo
 
 
 async def server_info(socket_path: str) -> dict[str, str]:
-    """The resolved configuration as ``section.key`` → value; the server's environment is left out on purpose.
+    """The resolved configuration as ``section.key`` → value; of the server's environment only what is pinned.
 
     The first call takes seconds, and fails in a runtime without pip: vLLM lists its packages to answer.
     """
     async with client(socket_path) as engine:
         answer = json.loads(await _get(engine, "/server_info?config_format=json"))
-    return flatten(answer["vllm_config"])
+    environment = {name: value for name, value in answer.get("vllm_env", {}).items() if name in PINNED_ENVIRONMENT}
+    return flatten(answer["vllm_config"]) | flatten(environment, "env.")
 
 
 def flatten(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -8,6 +8,7 @@ import asyncio
 import signal
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,11 +16,13 @@ from typing import Self
 import httpx
 
 from app.domain.evidence import Failure
-from app.domain.launch import LaunchSpec
+from app.domain.exposition import canary_facts
+from app.domain.launch import PINNED_ENVIRONMENT, LaunchSpec
+from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 from app.domain.vocabulary import FailureClass
-from worker.engine import containment, log_lines, model_facts
+from worker.engine import containment, log_config, log_lines, log_warnings, model_facts
 from worker.engine.readiness import CanaryFailed, is_ready, send_canary
-from worker.engine.scrape import server_info
+from worker.engine.scrape import QUIET_PERIOD_S, ScrapeFailed, scrape, server_info
 
 POLL_S = 0.1
 STARTUP_STALL_S = 60.0
@@ -31,16 +34,25 @@ STRAGGLER_GRACE_S = 2.0
 
 
 class StartupFailed(Exception):
-    """The server did not become ready. Its log is kept at ``log_path``."""
+    """The server did not become ready. Its log is kept at ``log_path``; ``was_healthy``: it died of the canary."""
 
-    def __init__(self, failure: Failure, log_path: Path) -> None:
+    def __init__(self, failure: Failure, log_path: Path, *, was_healthy: bool = False) -> None:
         super().__init__(f"{failure.failure_class}: {failure.message}")
         self.failure = failure
         self.log_path = log_path
+        self.was_healthy = was_healthy
 
 
 class EngineLeftBehind(Exception):
     """Processes of the engine survived SIGKILL; the accelerator must not be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Resolved settings by name, and where they were read; no source where nothing was."""
+
+    values: dict[str, str]
+    source: ConfigSource | None
 
 
 class VllmServer:
@@ -85,17 +97,39 @@ class VllmServer:
         """The API server's exit code; ``None`` while it runs."""
         return None if self._process is None else self._process.poll()
 
-    async def resolved_config(self) -> dict[str, str]:
-        """The engine's own statement of its configuration, ``section.key`` → value."""
-        return await server_info(self.socket_path)
+    async def configuration(self) -> Configuration:
+        """What the running server resolved; from its log where it has no document of it. Raises ``ScrapeFailed``."""
+        try:
+            stated = await server_info(self.socket_path)
+        except ScrapeFailed:
+            if not self.alive():
+                raise
+            return self.logged_configuration()
+        return Configuration(
+            {**stated, log_config.RUNNER: log_config.model_runner(self._log())}, ConfigSource.SERVER_INFO
+        )
+
+    def logged_configuration(self) -> Configuration:
+        """What the log says of it, with the pinned variables that it was started with; empty if it says nothing."""
+        log = self._log()
+        stated = log_config.logged_config(log)
+        if not stated:
+            return Configuration({}, None)
+        pinned = {f"env.{name}": self.spec.env[name] for name in PINNED_ENVIRONMENT if name in self.spec.env}
+        return Configuration({**stated, **pinned, log_config.RUNNER: log_config.model_runner(log)}, ConfigSource.LOG)
+
+    async def canary_facts(self) -> CanaryFacts:
+        """The speculative counters after the canary, once its last step is counted. Raises ``ScrapeFailed``."""
+        await asyncio.sleep(QUIET_PERIOD_S)
+        return canary_facts(await scrape(self.socket_path))
 
     def memory(self) -> dict[str, str]:
         """The log's memory lines, name → value as printed."""
         return log_lines.memory(self._log())
 
-    def warnings(self) -> tuple[log_lines.LogWarning, ...]:
-        """The known warnings in the log."""
-        return log_lines.warnings(self._log())
+    def warnings(self) -> tuple[StartupWarning, ...]:
+        """The known warnings in the log so far."""
+        return log_warnings.warnings(self._log())
 
     async def __aenter__(self) -> Self:
         started_ns = time.monotonic_ns()
@@ -149,14 +183,16 @@ class VllmServer:
             await send_canary(self.socket_path, self.spec.served_model_name, self._canary_timeout_s)
         except httpx.TimeoutException:
             message = f"healthy, but the canary was not answered within {self._canary_timeout_s:g} s"
-            raise self._failed(FailureClass.HANG, message) from None
+            raise self._failed(FailureClass.HANG, message, was_healthy=True) from None
         except CanaryFailed as error:
             await asyncio.sleep(POLL_S)  # for the engine to finish writing: its log names the cause better
             cause = log_lines.find_cause(self._log()) or str(error)
-            raise self._failed(FailureClass.ENGINE_DEAD, f"the first request failed: {cause}") from error
+            message = f"the first request failed: {cause}"
+            raise self._failed(FailureClass.ENGINE_DEAD, message, was_healthy=True) from error
 
-    def _failed(self, failure_class: FailureClass, message: str) -> StartupFailed:
-        return StartupFailed(Failure(failure_class=failure_class, message=message), self.log_path)
+    def _failed(self, failure_class: FailureClass, message: str, *, was_healthy: bool = False) -> StartupFailed:
+        failure = Failure(failure_class=failure_class, message=message)
+        return StartupFailed(failure, self.log_path, was_healthy=was_healthy)
 
     def _log(self) -> str:
         return self.log_path.read_text(errors="replace")

@@ -1,0 +1,39 @@
+"""``verdraft runtime matrix``: what preflight says of each method beside what the installed engine does with it."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from app.settings import Settings
+from app.terminal import refusals
+from worker.matrix.conduct import open_matrix, run_matrix
+from worker.matrix.judging import exit_code
+from worker.matrix.table import markdown, terminal, write_section
+
+RuntimeName = Annotated[str, typer.Argument(help="As `verdraft runtime list` shows it.")]
+
+
+def matrix(
+    name: RuntimeName,
+    only: Annotated[list[str] | None, typer.Option(help="A method or a row; may be repeated.")] = None,
+    *,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask the engine again where it has answered.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write the table between its marks.")] = None,
+) -> None:
+    """Hold preflight to the engine: every method on the small models. Exits with 1 if a row falls short."""
+    notes = Console(stderr=True)
+    with refusals(as_json=as_json):
+        made = open_matrix(Settings(), name, fresh=fresh, say=lambda words: notes.print(words, style="dim"))
+        rows = asyncio.run(run_matrix(made, only or ()))
+        if markdown_file is not None:
+            write_section(markdown_file, made.capability, markdown(rows))
+    if as_json:
+        typer.echo(json.dumps([row.model_dump(mode="json") for row in rows], indent=2))
+    else:
+        Console().print(terminal(rows))
+    raise typer.Exit(exit_code(rows))
