@@ -2,24 +2,20 @@
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
 from app.domain.errors import FieldProblem
-from app.domain.report import Report
+from app.problems import Problem, Refused, complaint, problem
 
-Problem = dict[str, Any]
+if TYPE_CHECKING:  # the report brings the whole analysis; most calls never need it
+    from app.domain.report import Report
+
+__all__ = ["API", "Problem", "Refused", "Service", "complaint", "page_url", "problem"]
+
 API = "/api/v1"
 TIMEOUT_S = 60
-
-
-class Refused(Exception):
-    """The service said no, or could not be asked. ``problem`` is an RFC 9457 problem-details object."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.get("detail") or problem.get("title", ""))
-        self.problem = problem
 
 
 class Service:
@@ -43,6 +39,9 @@ class Service:
     def submit(self, manifest: bytes, media_type: str = "application/json") -> Problem:
         return self._call("POST", "/experiments", content=manifest, headers={"content-type": media_type})
 
+    def preflight(self, manifest: bytes, media_type: str = "application/json") -> Problem:
+        return self._call("POST", "/preflight", content=manifest, headers={"content-type": media_type})
+
     def experiment(self, experiment_id: str) -> Problem:
         return self._call("GET", f"/experiments/{experiment_id}")
 
@@ -59,13 +58,24 @@ class Service:
     def cancel(self, experiment_id: str) -> Problem:
         return self._call("POST", f"/experiments/{experiment_id}/cancel")
 
-    def report(self, experiment_id: str) -> Report:
+    def report(self, experiment_id: str) -> "Report":
+        """The whole report of an experiment."""
+        from app.domain.report import Report  # noqa: PLC0415  (as above)
+
         return Report.model_validate(self._call("GET", f"/experiments/{experiment_id}/report"))
+
+    def capabilities(self) -> list[Problem]:
+        """What each worker published last."""
+        return self._call("GET", "/capabilities")
+
+    def traces(self) -> list[Problem]:
+        """Every stored trace, newest first."""
+        return self._call("GET", "/traces")
 
     def bundle(self, experiment_id: str) -> bytes:
         return self._request("GET", f"/experiments/{experiment_id}/bundle").content
 
-    def _call(self, method: str, path: str, **options: Any) -> Problem:
+    def _call(self, method: str, path: str, **options: Any) -> Any:
         return self._request(method, path, **options).json()
 
     def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -82,19 +92,9 @@ class Service:
         return problem("The service cannot be reached", FieldProblem("url", f"{self.url}: {error}", remedy))
 
 
-def problem(title: str, *problems: FieldProblem) -> Problem:
-    """A problem-details object made here, of the same shape as the service's."""
-    listed = [{"field": p.field, "message": p.message, "remedy": p.remedy} for p in problems]
-    detail = "; ".join(f"{p.field}: {p.message}" for p in problems)
-    return {"type": "about:blank", "title": title, "status": None, "detail": detail, "problems": listed}
-
-
-def complaint(refusal: Problem) -> Iterator[str]:
-    """Problem details in lines for a person: the title, then each field with its remedy."""
-    yield f"{refusal['title']}:"
-    for item in refusal.get("problems") or [{"field": "service", "message": refusal.get("detail"), "remedy": ""}]:
-        remedy = f" ({item['remedy']})" if item["remedy"] else ""
-        yield f"  {item['field']}: {item['message']}{remedy}"
+def page_url(service: Service, experiment: Problem) -> str:
+    """The address of an experiment's page; ``experiment`` is the API's ``ExperimentRead``."""
+    return service.url + experiment["links"]["page"]
 
 
 def _problem_of(response: httpx.Response) -> Problem:

@@ -42,8 +42,8 @@ def label(text: str) -> str:
 
 def condition_label(workload: str, load: str, report: Report) -> str:
     """``workload · load (4 requests/s)``, the words used for a condition everywhere on a page."""
-    rate = next(p.rate_rps for p in report.manifest.loads if p.name == load)
-    return f"{workload} · {load} ({rate:g} requests/s)"
+    offered = next(p.offered for p in report.manifest.loads if p.name == load)
+    return f"{workload} · {load} ({offered})"
 
 
 def speedup_by_condition(report: Report) -> go.Figure:
@@ -234,7 +234,7 @@ def _candidates(report: Report) -> list[str]:
 
 
 def _rate(report: Report, load: str) -> float:
-    return next(p.rate_rps for p in report.manifest.loads if p.name == load)
+    return next(p.level for p in report.manifest.loads if p.name == load)
 
 
 def _stratum_label(comparison: MetricComparison) -> str:

@@ -1,12 +1,18 @@
-"""JSON Schemas of the version 0 formats, generated from the types: ``python -m app.schemas`` rewrites ``schemas/``."""
+"""JSON Schemas of the version 0 formats, generated from the types: ``python -m app.schemas`` rewrites ``schemas/``.
+
+``manifest`` is the frozen form; ``manifest-written`` also takes what people may write instead (docs/manifest.md).
+"""
 
 import json
 from pathlib import Path
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from app.bundle import BundleIndex
 from app.domain.evidence import ExperimentEvidence
+from app.domain.grid import AXES
+from app.domain.layout import SINGLE_ARM
 from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation
 from app.domain.report import Report
@@ -24,12 +30,15 @@ FORMATS: dict[str, type[BaseModel]] = {
     "report": Report,
     "bundle-index": BundleIndex,
 }
+WRITTEN: Final = "manifest-written"
+NAMES: Final = (*FORMATS, WRITTEN)
+_ONE_LINE: Final = ("hardware", "software", "sampling")
 
 
 def schema(name: str) -> str:
-    """The schema of a format as the text of its file."""
-    document = {"$schema": DIALECT, **FORMATS[name].model_json_schema()}
-    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    """The schema of a format as the text of its file; ``KeyError`` for a name that is not in ``NAMES``."""
+    content = written_manifest() if name == WRITTEN else FORMATS[name].model_json_schema()
+    return json.dumps({"$schema": DIALECT, **content}, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def path_of(name: str) -> Path:
@@ -37,7 +46,24 @@ def path_of(name: str) -> Path:
     return DIRECTORY / f"{name}.v0.json"
 
 
+def written_manifest() -> dict[str, Any]:
+    """A manifest as people write it: one arm at the top level, lists within an arm, single lines, the word none."""
+    content: dict[str, Any] = Manifest.model_json_schema()
+    fields, arm = content["properties"], content["$defs"]["Arm"]["properties"]
+    fields |= {key: arm[key] for key in SINGLE_ARM} | {key: _or(fields[key], {"type": "string"}) for key in _ONE_LINE}
+    speculation = content["$defs"]["Speculation"]["properties"]
+    speculation["num_speculative_tokens"] = _or(speculation["num_speculative_tokens"], {"const": "none"})
+    for key in AXES:
+        speculation[key] = _or(speculation[key], {"type": "array", "minItems": 1, "items": speculation[key]})
+    content["required"] = [key for key in content["required"] if key != "arms"]
+    return {**content, "title": "Manifest as written", "oneOf": [{"required": ["arms"]}, {"required": ["speculation"]}]}
+
+
+def _or(stated: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [stated, other]}
+
+
 if __name__ == "__main__":
     DIRECTORY.mkdir(exist_ok=True)
-    for format_name in FORMATS:
+    for format_name in NAMES:
         path_of(format_name).write_text(schema(format_name))

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from app.client import Service
+from app.client import Service, page_url
 from app.domain.lifecycle import EXPERIMENT_MOVES, ExperimentState, is_terminal
 from app.domain.report import Report
 from app.tables import print_verdicts
@@ -42,10 +42,6 @@ def watch(
     print_verdicts(console, report)
     console.print(f"Page: {page_url(service, experiment)}", soft_wrap=True)
     return report
-
-
-def page_url(service: Service, experiment: Experiment) -> str:
-    return service.url + experiment["links"]["page"]
 
 
 def _follow(service: Service, experiment_id: str, console: Console, sleep: Callable[[float], None]) -> Experiment:

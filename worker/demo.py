@@ -17,7 +17,8 @@ from app.domain.manifest import Manifest, parse_manifest
 from app.domain.trace import Trace
 from app.settings import Settings
 from app.watch import page_url, watch
-from worker.identity import hardware, inspect_runtimes, model_digest, software
+from worker.identity import hardware, inspect_runtimes, software
+from worker.models import model_digest
 from worker.probe import probe
 
 RUNTIME_NAME = "cpu"
@@ -55,7 +56,7 @@ def _run(service: Service, settings: Settings, blocks: int, *, full: bool, conso
     if manifest is None:
         console.print("Probing this host for the demo's rates: one server, about a minute.")
         manifest = asyncio.run(_prepare(settings, directory, platform, blocks, full=full))
-    console.print(f"Rates: {', '.join(f'{p.name} {p.rate_rps:g} requests/s' for p in manifest.loads)}", highlight=False)
+    console.print(f"Rates: {', '.join(f'{p.name} {p.offered}' for p in manifest.loads)}", highlight=False)
     for workload in manifest.workloads:
         service.upload_trace((directory / f"{workload.name}.jsonl").read_bytes())
     experiment = _submit(service, directory, manifest, console)

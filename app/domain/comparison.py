@@ -1,8 +1,8 @@
 """Each arm against target-only: paired block ratios per metric, above 1 where the arm is better.
 
 A block gives one ratio of two runs' quantiles or totals, never an average of per-request ratios.
-The primary comparisons, one per arm, workload and load, form the family that Holm and the
-simultaneous intervals are taken over; strata are exploratory.
+The primary comparisons, one per arm that the manifest decides on, workload and load, form the family that
+Holm and the simultaneous intervals are taken over; other arms and strata are exploratory.
 """
 
 import math
@@ -184,15 +184,16 @@ def _ratios(pairs: Sequence[Pair], members: frozenset[str], metric: str, slo: Sl
 
 
 def family_size(manifest: Manifest) -> int:
-    """The declared family: one primary comparison per candidate, workload and load."""
-    return len(manifest.candidates) * len(manifest.workloads) * len(manifest.loads)
+    """The declared family: one primary comparison per arm that is decided on, workload and load."""
+    return len(manifest.decided) * len(manifest.workloads) * len(manifest.loads)
 
 
 def _with_family(found: Sequence[MetricComparison], manifest: Manifest) -> tuple[MetricComparison, ...]:
-    primary = [c for c in found if c.primary]
+    decided = {arm.name for arm in manifest.decided}
+    primary = [c for c in found if c.primary and c.arm in decided]
     adjusted = dict(zip(map(id, primary), holm([paired_p(c.log_ratios) for c in primary]), strict=True))
     confidence = bonferroni(manifest.margins.confidence, family_size(manifest))
-    return tuple(_adjusted(c, adjusted[id(c)], confidence) if c.primary else c for c in found)
+    return tuple(_adjusted(c, adjusted[id(c)], confidence) if id(c) in adjusted else c for c in found)
 
 
 def _adjusted(comparison: MetricComparison, p_holm: float | None, confidence: float) -> MetricComparison:

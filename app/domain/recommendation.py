@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.manifest import Arm, Manifest
+from app.domain.serving import UNQUANTIZED
 from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict
-from app.domain.vocabulary import Method, Regime, VerdictWord
+from app.domain.vocabulary import Method, Purpose, Regime, VerdictWord
 
 
 class Recommendation(BaseModel):
@@ -24,7 +25,9 @@ class Recommendation(BaseModel):
 
 def recommend(manifest: Manifest, verdicts: Sequence[Verdict], *, interim: bool) -> Recommendation:
     """Name an arm only if it helps somewhere, hurts nowhere, is valid everywhere, and both regimes were measured."""
-    eligible = [arm for arm in manifest.candidates if _eligible([v for v in verdicts if v.arm == arm.name])]
+    declared = {arm.name for arm in manifest.decided}
+    verdicts = [v for v in verdicts if v.arm in declared]
+    eligible = [arm for arm in manifest.decided if _eligible([v for v in verdicts if v.arm == arm.name])]
     best = max(eligible, key=lambda arm: _merit([v for v in verdicts if v.arm == arm.name]), default=None)
     obstacle = _obstacle(manifest, interim=interim)
     if best is None or obstacle:
@@ -44,6 +47,7 @@ def serve_flags(manifest: Manifest, arm: Arm) -> tuple[str, ...]:
     serving = manifest.serving
     flags = [
         f"--dtype {serving.dtype}",
+        *([f"--quantization {serving.quantization}"] if serving.quantization != UNQUANTIZED else []),
         f"--tensor-parallel-size {serving.tensor_parallel_size}",
         f"--max-model-len {serving.max_model_len}",
         f"--max-num-seqs {serving.max_num_seqs}",
@@ -76,6 +80,8 @@ def _obstacle(manifest: Manifest, *, interim: bool) -> str:
     missing = [str(regime) for regime in Regime if regime not in {load.regime for load in manifest.loads}]
     if interim:
         return "Interim: blocks are missing, so nothing is decided."
+    if manifest.purpose is Purpose.OVERHEAD_PROFILING:
+        return "Overhead profiling: nothing is claimed about outputs, so nothing is recommended."
     if manifest.blocks < BLOCKS_FOR_DECISION:
         return f"Exploratory: {manifest.blocks} blocks carry no decision, {BLOCKS_FOR_DECISION} are needed."
     if missing:
@@ -104,7 +110,7 @@ def _where(verdicts: Sequence[Verdict], arm: Arm, word: VerdictWord) -> str:
 def _scope(manifest: Manifest) -> str:
     """For what the answer holds: this workload, stack and load, never speculation in general."""
     workloads = ", ".join(w.name for w in manifest.workloads)
-    loads = ", ".join(f"{load.name} ({load.rate_rps:g} requests/s)" for load in manifest.loads)
+    loads = ", ".join(f"{load.name} ({load.offered})" for load in manifest.loads)
     return (
         f"{manifest.target_model.partition('@')[0]} on {manifest.hardware.count} x {manifest.hardware.accelerator}, "
         f"{' '.join(manifest.runtime.split()[:2])}; workloads {workloads}; loads {loads}; "

@@ -58,7 +58,7 @@ def over_blocks(states: Sequence[Saturation]) -> Saturation:
 
 def saturations(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> dict[Condition, Saturation]:
     """Every condition's word over its complete blocks."""
-    lowest = min(evidence.manifest.loads, key=lambda load: load.rate_rps).name
+    lowest = min(evidence.manifest.loads, key=lambda load: load.level).name
     found: dict[Condition, Saturation] = {}
     for condition in expand(evidence.manifest):
         unloaded = {r.block: _mean_e2e_ns(r) for r in blocks.of(Condition(condition.arm, condition.workload, lowest))}

@@ -27,6 +27,8 @@ BLOCKS_FOR_DECISION: Final = 5
 _TOLD: Final = frozenset({Saturation.SATURATED, Saturation.SUSPECT})
 """Told for each condition; an undecided queue is told once, by the report."""
 
+OUTSIDE_FAMILY: Final = "not in the declared family of comparisons: exploratory, no decision may rest on it"
+
 _QUANTITY: Final = {
     REQUEST_SPEEDUP: "request speed (by median end-to-end time)",
     THROUGHPUT_RATIO: "output throughput (capacity, since the queue grows)",
@@ -111,8 +113,11 @@ def _verdict(
     manifest = evidence.manifest
     log_ratios = comparison.log_ratios if comparison else ()
     margins = manifest.margins
-    finding = find(log_ratios, delta=margins.delta, confidence=margins.confidence, family=family_size(manifest))
-    broken = (*broken_gates(evidence, blocks, condition), *_unequal_outputs(correctness))
+    decided = condition.arm in {arm.name for arm in manifest.decided}
+    family = family_size(manifest) if decided else 1
+    finding = find(log_ratios, delta=margins.delta, confidence=margins.confidence, family=family)
+    lossy = _lossy_acceptance(manifest, condition.arm)
+    broken = (*broken_gates(evidence, blocks, condition), *_unequal_outputs(correctness), *lossy)
     metric = primary_metric(condition, saturation)
     if broken:
         finding = Finding(VerdictWord.INVALID)
@@ -127,8 +132,8 @@ def _verdict(
         regime=next(load.regime for load in manifest.loads if load.name == condition.load),
         word=finding.word,
         sentence=sentence,
-        reasons=broken or tuple(notes),
-        exploratory=len(log_ratios) < BLOCKS_FOR_DECISION,
+        reasons=broken or (*([] if decided else [OUTSIDE_FAMILY]), *notes),
+        exploratory=len(log_ratios) < BLOCKS_FOR_DECISION or not decided,
         metric=metric,
         ratio=comparison.ratio if comparison and not broken else None,
         blocks_needed=finding.blocks_needed,
@@ -141,6 +146,12 @@ def _unequal_outputs(correctness: Correctness) -> Iterator[str]:
             f"{correctness.unexplained} of {correctness.compared} greedy answers of {correctness.arm} "
             "differ from target-only's without an explanation"
         )
+
+
+def _lossy_acceptance(manifest: Manifest, name: str) -> Iterator[str]:
+    mode = next(arm.speculation.rejection_sampling for arm in manifest.arms if arm.name == name)
+    if mode.lossy:
+        yield f"{mode} acceptance is lossy: its cost was measured, and its outputs are not the target's"
 
 
 def _sentence(condition: Condition, metric: str, finding: Finding, log_ratios: Sequence[float], delta: float) -> str:

@@ -32,25 +32,57 @@ class Method(StrEnum):
 
     TARGET_ONLY = "target_only"
     NGRAM = "ngram"
+    NGRAM_GPU = "ngram_gpu"
     SUFFIX = "suffix"
     DRAFT_MODEL = "draft_model"
     EAGLE = "eagle"
     EAGLE3 = "eagle3"
-    MEDUSA = "medusa"
     MTP = "mtp"
+    DFLASH = "dflash"
+    DSPARK = "dspark"
+    MEDUSA = "medusa"
+    MLP_SPECULATOR = "mlp_speculator"
+    EXTRACT_HIDDEN_STATES = "extract_hidden_states"
+    CUSTOM_CLASS = "custom_class"
+    """Loads a Python class by its dotted name; known, so that it can be refused by name."""
 
 
 class RejectionSampling(StrEnum):
-    """vLLM's ``rejection_sample_method``; lossy modes are not offered yet."""
+    """vLLM's ``rejection_sample_method``; which of them a runtime has is asked of the runtime."""
 
     STANDARD = "standard"
     BLOCK = "block"
+    SYNTHETIC = "synthetic"
+    FLY = "fly"
+
+    @property
+    def lossy(self) -> bool:
+        """Whether tokens may come out that the target would not have chosen."""
+        return self in {RejectionSampling.SYNTHETIC, RejectionSampling.FLY}
+
+
+class DraftSampling(StrEnum):
+    """vLLM's ``draft_sample_method``: how a draft model picks the tokens that it proposes."""
+
+    GREEDY = "greedy"
+    PROBABILISTIC = "probabilistic"
+
+
+class Purpose(StrEnum):
+    """What an experiment is for; only a verdict may speak of correct outputs."""
+
+    VERDICT = "verdict"
+    OVERHEAD_PROFILING = "overhead_profiling"
+    """Measures what speculation costs with lossy acceptance; nothing is claimed about outputs."""
 
 
 class RateKind(StrEnum):
     """How a load point offers requests."""
 
     OPEN_LOOP = "open_loop"
+    """At its due time, whatever the server does."""
+    CLOSED_LOOP = "closed_loop"
+    """By a number of clients, each sending its next request when its last has ended."""
 
 
 class Regime(StrEnum):

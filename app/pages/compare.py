@@ -99,7 +99,7 @@ class ResultGroup:
 
     workload: str
     load: str
-    rate_rps: float
+    offered: str
     rows: tuple[ArmResult, ...]
 
 
@@ -119,7 +119,7 @@ class VerdictGroup:
     workload: str
     load: str
     regime: str
-    rate_rps: float
+    offered: str
     rows: tuple[VerdictRow, ...]
 
 
@@ -144,12 +144,12 @@ def verdict_groups(report: Report) -> tuple[Axis, list[VerdictGroup]]:
     primary = {(c.arm, c.workload, c.load): c for c in report.comparisons if c.primary}
     groups: list[VerdictGroup] = []
     for workload in report.manifest.workloads:
-        for load in sorted(report.manifest.loads, key=lambda p: p.rate_rps):
+        for load in sorted(report.manifest.loads, key=lambda p: p.level):
             found = [v for v in report.verdicts if (v.workload, v.load) == (workload.name, load.name)]
             rows = tuple(
                 _verdict_row(v, axis, primary.get((v.arm, v.workload, v.load)), right.get(v.arm)) for v in found
             )
-            groups.append(VerdictGroup(workload.name, load.name, load.regime, load.rate_rps, rows))
+            groups.append(VerdictGroup(workload.name, load.name, load.regime, load.offered, rows))
     return axis, [g for g in groups if g.rows]
 
 
@@ -166,9 +166,9 @@ def result_groups(report: Report, query: CompareQuery) -> list[ResultGroup]:
     narrowed = query if query.stratum else query.model_copy(update={"stratum": "all"})
     chosen = [r for r in report.results if narrowed.keeps(r)]
     return [
-        ResultGroup(workload, load.name, load.rate_rps, rows)
+        ResultGroup(workload, load.name, load.offered, rows)
         for workload in report.strata
-        for load in sorted(report.manifest.loads, key=lambda p: p.rate_rps)
+        for load in sorted(report.manifest.loads, key=lambda p: p.level)
         if (rows := _in_arm_order(report, [r for r in chosen if (r.workload, r.load) == (workload, load.name)]))
     ]
 

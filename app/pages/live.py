@@ -41,7 +41,7 @@ class NewestGroup:
 
     workload: str
     load: str
-    rate_rps: float
+    offered: str
     rows: tuple[Newest, ...]
 
 
@@ -60,12 +60,12 @@ def schedule_grid(manifest: Manifest, sessions: Iterable[SessionRead]) -> list[L
 def newest_runs(manifest: Manifest, runs: Sequence[RunRead]) -> list[NewestGroup]:
     """Each condition with its latest run that has numbers, in the manifest's order; loads run low to high."""
     latest = {(r.arm, r.workload, r.load): r for r in sorted(runs, key=lambda r: r.block) if r.summary is not None}
-    loads = sorted(manifest.loads, key=lambda p: p.rate_rps)
+    loads = sorted(manifest.loads, key=lambda p: p.level)
     return [
         NewestGroup(
             workload.name,
             load.name,
-            load.rate_rps,
+            load.offered,
             tuple(Newest(arm.name, latest.get((arm.name, workload.name, load.name))) for arm in manifest.arms),
         )
         for workload in manifest.workloads

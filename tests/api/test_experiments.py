@@ -93,9 +93,14 @@ async def test_every_problem_of_a_manifest_is_in_one_answer(
 
 
 async def test_an_unknown_key_is_refused_by_name(client: httpx.AsyncClient, document: dict[str, Any]) -> None:
-    document["serving"] |= {"trust_remote_code": True}
+    document["serving"] |= {"trust_remote_code": True, "turbo": 1}
+    document["surprise"] = 1
     answer = await client.post(EXPERIMENTS, json=document)
-    assert await problems(answer) == {"serving.trust_remote_code": "this key is unknown"}
+    assert await problems(answer) == {
+        "serving.trust_remote_code": "Python code out of a model repository is never run",
+        "serving.turbo": "this engine argument is not on the allowlist",
+        "surprise": "this key is unknown",
+    }
 
 
 async def test_an_unknown_trace_and_a_misfit_are_told_together(client: httpx.AsyncClient) -> None:

@@ -6,18 +6,18 @@ from typing import Any
 import jsonschema
 import pytest
 
-from app.schemas import FORMATS, path_of, schema
+from app.schemas import NAMES, path_of, schema
 from tests.factories import make_manifest, make_observation, trace_lines
 from tests.factories_report import sample_report
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_schema_file_is_current(name: str) -> None:
     assert path_of(name).read_text() == schema(name), "run: python -m app.schemas"
 
 
 def test_no_schema_file_is_left_over() -> None:
-    assert {p.name for p in path_of("manifest").parent.glob("*.json")} == {path_of(name).name for name in FORMATS}
+    assert {p.name for p in path_of("manifest").parent.glob("*.json")} == {path_of(name).name for name in NAMES}
 
 
 @pytest.mark.parametrize(

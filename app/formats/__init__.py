@@ -1,0 +1,1 @@
+"""The formats that the service reads and writes, as JSON Schemas."""

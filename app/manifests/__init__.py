@@ -1,0 +1,1 @@
+"""The command ``verdraft manifest``: manifests as files, without a service."""
