@@ -14,17 +14,12 @@ from app.experiments.events import Streams
 from app.experiments.examples import MANIFEST
 from app.experiments.schemas import ExperimentPage, ExperimentRead
 from app.experiments.service import ExperimentService
-from app.intake import DocumentRefused, decode_json, decode_yaml
+from app.intake import DocumentRefused
+from app.preflight.body import decoded_body
 from app.state import DatabaseDep, SettingsDep
 
 router = APIRouter(prefix="/api/v1/experiments", tags=["experiments"])
 
-_DECODERS = {
-    "application/json": decode_json,
-    "application/yaml": decode_yaml,
-    "application/x-yaml": decode_yaml,
-    "text/yaml": decode_yaml,
-}
 _BODY: Mapping[str, Any] = {
     "requestBody": {
         "required": True,
@@ -95,12 +90,3 @@ async def follow(experiment_id: str, request: Request, service: ServiceDep) -> E
     experiment = await service.read(experiment_id)
     streams = cast("Streams", request.app.state.streams)
     return EventSourceResponse(streams.follow(experiment.id), headers={"Cache-Control": "no-store"})
-
-
-async def decoded_body(request: Request) -> Any:
-    """The request's JSON or YAML document; raises ``UnsupportedMediaType`` or ``DocumentRefused``."""
-    media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if media_type not in _DECODERS:
-        known = ", ".join(sorted(_DECODERS))
-        raise UnsupportedMediaType.of("Content-Type", f"{media_type or 'nothing'} is not read here", f"send {known}")
-    return _DECODERS[media_type](await request.body())

@@ -2,13 +2,13 @@
 
 from app.db.repository import resolve
 from app.db.session import Database
-from app.domain.errors import FieldProblem, ManifestRefused, NotFound
+from app.domain.errors import ManifestRefused
 from app.domain.manifest import Manifest
-from app.domain.trace import check_fit
-from app.evidence.repository import EvidenceRepository
+from app.domain.preflight import problems_of
 from app.experiments.progress import read
 from app.experiments.repository import ExperimentRepository
 from app.experiments.schemas import ExperimentPage, ExperimentRead
+from app.preflight.service import examine
 from app.queue import wake
 from app.settings import Settings
 
@@ -21,13 +21,16 @@ class ExperimentService:
         self._settings = settings
 
     async def register(self, manifest: Manifest) -> tuple[ExperimentRead, bool]:
-        """The experiment of this manifest and whether it is new. Raises ``ManifestRefused`` with every problem."""
+        """The experiment of this manifest and whether it is new.
+
+        Raises ``ManifestRefused`` with every check of preflight that refuses a new one.
+        """
         async with self._database.transaction() as session:
             repository = ExperimentRepository(session)
-            problems = await _misfits(EvidenceRepository(session), manifest)
+            created = await repository.add(manifest)
+            problems = problems_of((await examine(session, manifest)).checks) if created else []
             if problems:
                 raise ManifestRefused(*problems)
-            created = await repository.add(manifest)
             experiment = read(await repository.facts(manifest.digest))
         if created:
             wake(self._settings)
@@ -59,15 +62,3 @@ class ExperimentService:
             digest = await resolve(session, reference)
             await repository.cancel(digest)
             return read(await repository.facts(digest))
-
-
-async def _misfits(evidence: EvidenceRepository, manifest: Manifest) -> list[FieldProblem]:
-    problems: list[FieldProblem] = []
-    for index, workload in enumerate(manifest.workloads):
-        try:
-            trace = await evidence.read_trace(workload.trace)
-        except NotFound as unknown:
-            problems += [FieldProblem(f"workloads[{index}].trace", p.message, p.remedy) for p in unknown.problems]
-        else:
-            problems += check_fit(manifest, workload.name, trace)
-    return problems[:50]

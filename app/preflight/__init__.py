@@ -1,0 +1,1 @@
+"""Preflight over the API: a manifest against what workers have published."""
