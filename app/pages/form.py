@@ -8,20 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict
 
-from app.domain.errors import DomainError, FieldProblem
+from app.domain.errors import FieldProblem
 from app.domain.manifest import FORMAT
-from app.domain.proposer import METHODS_WITH_DRAFT
-from app.domain.trace import TraceHeader
-from app.domain.vocabulary import BASELINE_ARM, Method
+from app.domain.proposer import METHODS_WITH_MODEL
+from app.domain.trace_header import TraceLoad
+from app.domain.vocabulary import BASELINE_ARM, RateKind
+from app.pages.offer import Offer
 
 ARM_ROWS = 3
 ARMS_MAX = 31
-METHOD_CHOICES = tuple((str(m), str(m)) for m in Method if m is not Method.TARGET_ONLY)
-WITH_DRAFT = " ".join(sorted(METHODS_WITH_DRAFT))
+WITH_DRAFT = " ".join(sorted(METHODS_WITH_MODEL))
 DEFAULTS: Mapping[str, str] = {
     "name": "",
+    "engine_below_floor": "",
     "serving.dtype": "float32",
     "serving.max_model_len": "1024",
     "serving.max_num_seqs": "16",
@@ -40,46 +41,8 @@ DEFAULTS: Mapping[str, str] = {
     "arms[1].speculation.num_speculative_tokens": "4",
 }
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-
-
-class Choice(BaseModel):
-    """One option of a select."""
-
-    model_config = ConfigDict(frozen=True)
-
-    value: str
-    text: str
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """As a select's macro takes it."""
-        return self.value, self.text
-
-
-class KnownTrace(BaseModel):
-    """A stored trace that the form may choose."""
-
-    model_config = ConfigDict(frozen=True)
-
-    digest: str
-    header: TraceHeader
-
-
-class Offer(BaseModel):
-    """What can be asked for here: published by workers, never guessed."""
-
-    model_config = ConfigDict(frozen=True)
-
-    runtimes: tuple[Choice, ...]
-    models: tuple[Choice, ...]
-    hosts: dict[str, dict[str, JsonValue]]
-    """Runtime → the ``hardware`` and ``software`` of the worker that has it."""
-    traces: tuple[KnownTrace, ...]
-
-    def loads(self) -> dict[str, float]:
-        """Every load point of a stored trace: name → requests/s, low to high."""
-        found = {p.name: p.rate_rps for t in self.traces for p in t.header.loads}
-        return dict(sorted(found.items(), key=lambda item: item[1]))
+_OF_RUNTIME = ("hardware", "software")
+"""Fields that the form takes from the chosen runtime's host, so that their problems are the runtime's."""
 
 
 class FormState(BaseModel):
@@ -112,8 +75,9 @@ def empty_form(offer: Offer) -> FormState:
     """The form as first shown: sensible values, everything stored is ticked."""
     loads = offer.loads()
     regimes = {f"regime:{name}": ("latency", "serving")[i > 0] for i, name in enumerate(loads)}
-    first = {"runtime": offer.runtimes[:1], "target_model": offer.models[:1]}
-    chosen = {field: choices[0].value for field, choices in first.items() if choices}
+    first = {"runtime": offer.runtimes[0].value if offer.runtimes else "", "target_model": offer.target}
+    drafts = {f"arms[{row}].draft_or_speculator": offer.draft for row in (*range(1, ARM_ROWS + 1), "N")}
+    chosen = {field: value for field, value in (first | drafts).items() if value}
     ticked = {"workloads": tuple(t.digest for t in offer.traces), "loads": tuple(loads)}
     return FormState(values={**DEFAULTS, **regimes, **chosen}, chosen=ticked)
 
@@ -146,17 +110,14 @@ def manifest_document(form: FormState, offer: Offer) -> dict[str, Any]:
     document["target_tokenizer"] = document.get("target_model")
     traces = {t.digest: t.header.name for t in offer.traces}
     document["workloads"] = [{"name": traces.get(d, d), "trace": d} for d in form.chosen["workloads"]]
-    rates = offer.loads()
-    document["loads"] = [
-        {"name": n, "regime": form.value(f"regime:{n}") or "serving", "rate_rps": rates.get(n)}
-        for n in form.chosen["loads"]
-    ]
+    known = offer.loads()
+    document["loads"] = [_load(n, form.value(f"regime:{n}"), known.get(n)) for n in form.chosen["loads"]]
     return document | offer.hosts.get(form.value("runtime"), {})
 
 
-def with_problems(form: FormState, error: DomainError, inputs: Sequence[str]) -> FormState:
+def with_problems(form: FormState, problems: Iterable[FieldProblem], inputs: Sequence[str]) -> FormState:
     """The same form, each problem placed beside the input with the longest name that leads its field."""
-    placed = tuple(_placed(p, inputs) for p in error.problems)
+    placed = tuple(dict.fromkeys(_placed(p, inputs) for p in problems))
     return form.model_copy(update={"problems": placed})
 
 
@@ -174,14 +135,14 @@ def _placed(problem: FieldProblem, inputs: Sequence[str]) -> tuple[str, str]:
     words = f"{problem.message}; {problem.remedy}"
     if inputs == ["manifest"]:
         return "manifest", f"{problem.field}: {words}"
-    name = _input_of(problem, inputs)
+    name = _input_of(problem.field, inputs)
     return name, words if name == problem.field else f"{problem.field}: {words}"
 
 
-def _input_of(problem: FieldProblem, inputs: Sequence[str]) -> str:
-    if problem.message.split(":")[0] in {"arms", "loads", "workloads"}:
-        return problem.message.split(":")[0]
-    return max((n for n in inputs if _leads(n, problem.field)), key=len, default="")
+def _input_of(field: str, inputs: Sequence[str]) -> str:
+    if field.startswith(_OF_RUNTIME):
+        return "runtime"
+    return max((n for n in inputs if _leads(n, field)), key=len, default="")
 
 
 def _leads(name: str, field: str) -> bool:
@@ -190,10 +151,18 @@ def _leads(name: str, field: str) -> bool:
 
 def _complete(arm: dict[str, Any]) -> None:
     speculation = arm["speculation"]
-    if speculation["method"] not in METHODS_WITH_DRAFT:
+    if speculation["method"] not in METHODS_WITH_MODEL:
         arm.pop("draft_or_speculator", None)
     default = f"{speculation['method']}-k{speculation.get('num_speculative_tokens', '')}".replace("_", "-")
     arm.setdefault("name", default)
+
+
+def _load(name: str, regime: str, known: TraceLoad | None) -> dict[str, Any]:
+    """A load point as the manifest writes it; one that no stored trace has lacks its rate."""
+    stated: dict[str, Any] = {"name": name, "regime": regime or "serving"}
+    if known is None or known.rate_rps is not None:
+        return stated | {"rate_rps": None if known is None else known.rate_rps}
+    return stated | {"kind": RateKind.CLOSED_LOOP, "clients": known.clients}
 
 
 def _put(document: dict[str, Any], name: str, value: str) -> None:

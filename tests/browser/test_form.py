@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Teller
 from tests.browser.story import Story
 from tests.conftest import LiveServer
+from tests.factories import DRAFT
 
 pytestmark = pytest.mark.browser
 
@@ -34,7 +35,7 @@ def test_an_added_arm_is_part_of_the_manifest(page: Page, told: Teller) -> None:
     page.get_by_role("button", name="Add an arm").click()
     page.locator("[name='arms[4].speculation.method']").select_option("draft_model")
     page.locator("[name='arms[4].speculation.num_speculative_tokens']").fill("2")
-    page.locator("[name='arms[4].draft_or_speculator']").select_option(label="tiny-draft")
+    page.locator("[name='arms[4].draft_or_speculator']").select_option(DRAFT)
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page.get_by_text("draft-model-k2").first).to_be_visible()
 

@@ -2,20 +2,12 @@
 
 import pytest
 
-from app.domain.errors import ManifestRefused
+from app.domain.errors import FieldProblem, ManifestRefused
 from app.domain.manifest import parse_manifest
-from app.pages.form import (
-    FormState,
-    KnownTrace,
-    Offer,
-    empty_form,
-    input_names,
-    manifest_document,
-    read_form,
-    with_problems,
-)
-from app.pages.readings import offer_of
-from tests.factories import DRAFT, make_manifest, make_trace
+from app.domain.trace import parse_trace
+from app.pages.form import FormState, empty_form, input_names, manifest_document, read_form, with_problems
+from app.pages.offer import KnownTrace, Offer
+from tests.factories import DRAFT, encode_lines, make_manifest, make_trace, trace_lines
 
 MANIFEST = make_manifest()
 TRACE = make_trace()
@@ -40,7 +32,7 @@ def problems_of(pairs: list[tuple[str, str]]) -> FormState:
     state = read_form(pairs)
     with pytest.raises(ManifestRefused) as refused:
         parse_manifest(manifest_document(state, OFFER))
-    return with_problems(state, refused.value, input_names(state))
+    return with_problems(state, refused.value.problems, input_names(state))
 
 
 def test_the_form_as_first_shown_is_a_manifest_once_it_has_a_name() -> None:
@@ -61,7 +53,7 @@ def test_unused_rows_are_closed_up_so_that_problems_find_their_row() -> None:
 
 def test_a_missing_draft_is_said_at_its_arm() -> None:
     state = problems_of(posted(**{"arms[1].speculation.method": "eagle"}))
-    (words,) = state.wrong("arms[1]")
+    (words,) = state.wrong("arms[1].draft_or_speculator")
     assert "needs draft_or_speculator" in words
 
 
@@ -70,9 +62,9 @@ def test_a_draft_left_over_from_another_method_is_dropped() -> None:
     assert manifest.arms[1].draft_or_speculator == "none"
 
 
-def test_equal_names_are_said_beside_the_arms() -> None:
+def test_equal_names_are_said_beside_the_second() -> None:
     twice = {"arms[2].speculation.method": "ngram", "arms[2].speculation.num_speculative_tokens": "4"}
-    (words,) = problems_of(posted(**twice)).wrong("arms")
+    (words,) = problems_of(posted(**twice)).wrong("arms[2].name")
     assert "used twice" in words
 
 
@@ -90,6 +82,19 @@ def test_nothing_ticked_is_said_beside_the_boxes() -> None:
     assert state.wrong("loads")
 
 
-def test_nothing_published_offers_nothing() -> None:
-    offer = offer_of([], [])
-    assert (offer.runtimes, offer.models, offer.traces, offer.loads()) == ((), (), (), {})
+def test_problems_of_the_host_are_said_beside_the_runtime() -> None:
+    problems = [FieldProblem("hardware.accelerator", "other", "x"), FieldProblem("sampling", "odd", "y")]
+    state = with_problems(empty_form(OFFER), problems, input_names(empty_form(OFFER)))
+    assert state.wrong("runtime") == ["hardware.accelerator: other; x"]
+    assert state.wrong("") == ["sampling: odd; y"]
+
+
+def test_a_closed_loop_is_written_by_its_clients() -> None:
+    lines = trace_lines()
+    lines = [{**line, "due_ns": 0} if "due_ns" in line else line for line in lines]
+    lines[0]["loads"] = [{"name": "low", "clients": 4, "requests": 2, "duration_ns": 0}]
+    trace = parse_trace(encode_lines(lines))
+    offer = OFFER.model_copy(update={"traces": (KnownTrace(digest=trace.digest, header=trace.header),)})
+    form = empty_form(offer)
+    document = manifest_document(form.model_copy(update={"values": form.values | {"name": "mine"}}), offer)
+    assert document["loads"] == [{"name": "low", "regime": "latency", "kind": "closed_loop", "clients": 4}]
