@@ -100,6 +100,7 @@ def _spec(settings: Settings, manifest: Manifest, scratch: Path) -> LaunchSpec:
         cache_root=str(scratch / "cache"),
         engine_cores=",".join(map(str, cores.engine)),
         tree_cores=cores.engine_tree,
+        serve_flags=pins.runtime.serve_flags or None,
     )
 
 
