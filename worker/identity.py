@@ -6,6 +6,7 @@ A name says what should be there; a digest says what is. Nothing is taken on tru
 import os
 import platform
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ from app.settings import Settings
 from worker.models import offered_models
 from worker.runtimes.asked import capability_of
 from worker.runtimes.registry import ABSENT, RuntimeIdentity, inspect_runtime, inspect_runtimes
+
+RECHECK_S = 300.0
+"""An edited file is published this late at most; a block's own check looks at every file each time."""
+_ARRANGED = ("*", "*/runtime.json", "*/bin/vllm", "*/lib/python3.*/site-packages")
+_seen: dict[Path, tuple[tuple[tuple[str, int], ...], float, tuple[RuntimeIdentity, ...]]] = {}
 
 __all__ = ["RuntimeIdentity", "capabilities", "hardware", "inspect_runtime", "inspect_runtimes", "software"]
 
@@ -48,7 +54,7 @@ def software() -> Software:
 def capabilities(settings: Settings) -> dict[str, Any]:
     """What this host can run, as the worker publishes it for forms and preflight."""
     document = HostCapability(
-        runtimes=tuple(capability_of(found, settings.home) for found in inspect_runtimes(settings.runtime_root)),
+        runtimes=tuple(capability_of(found, settings.home) for found in _runtimes(settings.runtime_root)),
         models=offered_models(settings),
         hardware=hardware().model_dump(mode="json"),
         software=software().model_dump(mode="json"),
@@ -56,6 +62,21 @@ def capabilities(settings: Settings) -> dict[str, Any]:
         memory_bytes=accelerator_memory_bytes(),
     )
     return document.model_dump(mode="json")
+
+
+def _runtimes(runtime_root: Path) -> tuple[RuntimeIdentity, ...]:
+    """The runtimes here. An idle worker asks each quarter of a minute, so every file is looked at only now and then."""
+    state = _arrangement(runtime_root)
+    known = _seen.get(runtime_root)
+    if known is None or known[0] != state or time.monotonic() - known[1] > RECHECK_S:
+        known = _seen[runtime_root] = (state, time.monotonic(), inspect_runtimes(runtime_root))
+    return known[2]
+
+
+def _arrangement(runtime_root: Path) -> tuple[tuple[str, int], ...]:
+    """Changes at once when a runtime is made, added or removed, or a distribution in one is."""
+    found = sorted(path for pattern in _ARRANGED for path in runtime_root.glob(pattern))
+    return tuple((str(path), path.stat().st_mtime_ns) for path in found)
 
 
 def accelerator_memory_bytes() -> int:

@@ -1,5 +1,6 @@
 """The document that a worker publishes: every runtime as it describes itself, every model as its files say."""
 
+import shutil
 from pathlib import Path
 
 import psutil
@@ -8,6 +9,7 @@ import pytest
 from app.domain.capability import HostCapability
 from app.settings import Settings
 from tests.fakes.runtime import make_fake_runtime
+from worker import identity
 from worker.identity import accelerator_memory_bytes, capabilities, hardware, inspect_runtimes, software
 from worker.models import model_digest
 
@@ -54,3 +56,20 @@ def test_this_host_can_be_named() -> None:
     assert software().kernel
     if software().driver == "none":
         assert accelerator_memory_bytes() == psutil.virtual_memory().total
+
+
+def test_what_is_added_or_removed_is_published_at_once_and_an_edit_later(
+    host: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def published() -> list[str]:
+        return [found.ref for found in HostCapability.model_validate(capabilities(host)).runtimes]
+
+    [before] = published()
+    make_fake_runtime(host.runtime_root / "old", version="0.27.0")
+    assert len(published()) == 2
+    shutil.rmtree(host.runtime_root / "old")
+    assert published() == [before]
+    (host.runtime_root / "cpu" / "lib" / "python3.11" / "site-packages" / "torch.py").write_text("edited")
+    assert published() == [before]
+    monkeypatch.setattr(identity, "RECHECK_S", -1.0)
+    assert published() != [before]
