@@ -12,7 +12,7 @@ from enum import StrEnum
 from pydantic import JsonValue
 
 from app.synthetic.code import complete_function
-from app.synthetic.language import Language, fill
+from app.synthetic.language import Language, Values, fill, number, pick
 from app.synthetic.task import Task
 from app.synthetic.texts import Dials, rows, sentences
 
@@ -48,19 +48,19 @@ def edit(rng: random.Random, texts: Language, dials: Dials) -> Task:
     """Replace one word that the first sentence has by one that the text has not."""
     said, first = sentences(rng, texts, dials)
     source = texts.joiner.join(said)
-    slot, pool = rng.choice([(slot, pool) for slot, pool in _REPLACEABLE if first[slot] in said[0]])
+    slot, pool = pick(rng, [(slot, pool) for slot, pool in _REPLACEABLE if slot in first])
     absent = [word for word in texts.sections[pool] if word not in source]
     old = first[slot]
-    new = rng.choice(absent) if absent else f"{old} {rng.randint(2, 99)}"
+    new = pick(rng, absent) if absent else f"{old} {number(rng, 2, 99)}"
     wanted = fill(texts.pick(rng, "edit"), {"old": old, "new": new})
     return Task(f"{wanted}\n{source}", source.replace(old, new))
 
 
 def extract(rng: random.Random, texts: Language, dials: Dials) -> Task:
     """One order among other sentences; the keys are in the language's own words."""
-    values = texts.draw(rng)
+    values = Values(rng, texts)
     keys = dict(texts.pairs("fields", "="))
-    asked = rng.sample(list(keys), rng.randint(2, len(keys)))
+    asked = rng.sample(list(keys), number(rng, 2, len(keys)))
     around, _ = sentences(rng, texts, dials)
     letter = fill(texts.pick(rng, "letters"), values)
     # The letter comes last: names in the sentences before it belong to nobody's order.
@@ -78,26 +78,26 @@ def extract(rng: random.Random, texts: Language, dials: Dials) -> Task:
 
 def transform(rng: random.Random, texts: Language, dials: Dials) -> Task:
     """Number lines, turn their order, or write a table as JSON."""
-    kind = rng.choice(("number_lines", "reverse_lines", "csv_json"))
+    kind = pick(rng, ("number_lines", "reverse_lines", "csv_json"))
     wanted = texts.pick(rng, kind)
     if kind == "csv_json":
-        columns = rng.sample(COLUMNS, rng.randint(2, 4))
+        columns = rng.sample(COLUMNS, number(rng, 2, 4))
         table = rows(rng, texts, dials, columns)
         source = "\n".join(",".join(line) for line in (columns, *(row.values() for row in table)))
         answer = "[\n" + ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in table) + "\n]"
         return Task(f"{wanted}\n{source}", answer)
     lines = sentences(rng, texts, dials)[0]
-    numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
+    numbered = [f"{place}. {line}" for place, line in enumerate(lines, 1)]
     return Task("\n".join([wanted, *lines]), "\n".join(numbered if kind == "number_lines" else reversed(lines)))
 
 
 def arithmetic(rng: random.Random, texts: Language, dials: Dials) -> Task:
     """A word problem behind other sentences."""
-    formula, template = rng.choice(texts.pairs("arithmetic", "|"))
-    a = rng.randint(20, 999)
-    b, c = (rng.randint(2, a // 2), rng.randint(2, a // 2)) if formula == "a-b-c" else _factors(rng, formula, a)
+    formula, template = pick(rng, texts.pairs("arithmetic", "|"))
+    a = number(rng, 20, 999)
+    b, c = (number(rng, 2, a // 2), number(rng, 2, a // 2)) if formula == "a-b-c" else _factors(rng, formula, a)
     answers = {"a+b-c": a + b - c, "a*b": a * b, "a*b+c": a * b + c, "a-b-c": a - b - c}
-    question = fill(template, texts.draw(rng) | {"a": str(a), "b": str(b), "c": str(c)})
+    question = fill(template, Values(rng, texts, a=str(a), b=str(b), c=str(c)))
     around, _ = sentences(rng, texts, dials)
     return Task(texts.joiner.join([*around[1:], question]), str(answers[formula]))
 
@@ -105,23 +105,23 @@ def arithmetic(rng: random.Random, texts: Language, dials: Dials) -> Task:
 def question(rng: random.Random, texts: Language, dials: Dials) -> Task:
     """Facts about different people, and a question about one of them."""
     people = rng.sample(texts.sections["names"], min(dials.count(rng), len(texts.sections["names"])))
-    known = [texts.draw(rng) | {"name": name} for name in people]
+    known = [Values(rng, texts, name=name) for name in people]
     said = [fill(texts.pick(rng, "facts"), values) for values in known]
     for place in range(1, len(said)):
         if dials.repeats(rng):
-            said[place] = rng.choice(said[:place])
-    asked = known[rng.choice([place for place, values in enumerate(known) if said[place].startswith(values["name"])])]
-    slot, template = rng.choice(texts.pairs("questions", "|"))
+            said[place] = pick(rng, said[:place])
+    asked = known[pick(rng, [place for place, values in enumerate(known) if said[place].startswith(values["name"])])]
+    slot, template = pick(rng, texts.pairs("questions", "|"))
     facts = texts.joiner.join(said)
     return Task(f"{texts.pick(rng, 'qa')}\n{facts}\n{fill(template, asked)}", asked[slot])
 
 
 def go_on(rng: random.Random, texts: Language, dials: Dials) -> Task:
     """The beginning of a story; what follows it is no answer, only what a recorded conversation may contain."""
-    values = texts.draw(rng)
+    values = Values(rng, texts)
     opening = fill(texts.pick(rng, "openings"), values)
     around, _ = sentences(rng, texts, dials)
-    cut = rng.randint(len(opening) // 3, 2 * len(opening) // 3)
+    cut = number(rng, len(opening) // 3, 2 * len(opening) // 3)
     begun = texts.joiner.join([*around[1:], opening[:cut].rstrip()])
     return Task(f"{texts.pick(rng, 'continue')}\n{begun}", None, recorded=opening[cut:].strip())
 
@@ -139,7 +139,7 @@ MAKERS: dict[Family, Maker] = {
 
 
 def _factors(rng: random.Random, formula: str, a: int) -> tuple[int, int]:
-    return rng.randint(2, 99), rng.randint(2, a if formula == "a+b-c" else 99)
+    return number(rng, 2, 99), number(rng, 2, a if formula == "a+b-c" else 99)
 
 
 def _typed(name: str, value: str) -> JsonValue:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.synthetic.language import Language, fill
+from app.synthetic.language import Language, Values, fill, number, pick
 
 
 class Length(StrEnum):
@@ -30,20 +30,20 @@ class Dials:
 
     def count(self, rng: random.Random) -> int:
         """How many pieces this text has."""
-        return rng.randint(*self.length.pieces)
+        return number(rng, *self.length.pieces)
 
     def repeats(self, rng: random.Random) -> bool:
         """Whether the next piece repeats an earlier one."""
         return rng.random() < self.repetitiveness
 
 
-def sentences(rng: random.Random, texts: Language, dials: Dials) -> tuple[list[str], dict[str, str]]:
+def sentences(rng: random.Random, texts: Language, dials: Dials) -> tuple[list[str], Values]:
     """Sentences of one text, and the values that its first sentence was filled with."""
-    first = texts.draw(rng)
+    first = Values(rng, texts)
     said = [fill(texts.pick(rng, "sentences"), first)]
     for _ in range(dials.count(rng) - 1):
         again = dials.repeats(rng)
-        said.append(rng.choice(said) if again else fill(texts.pick(rng, "sentences"), texts.draw(rng)))
+        said.append(pick(rng, said) if again else fill(texts.pick(rng, "sentences"), Values(rng, texts)))
     return said, first
 
 
@@ -52,8 +52,8 @@ def rows(rng: random.Random, texts: Language, dials: Dials, columns: Sequence[st
     made: list[dict[str, str]] = []
     for _ in range(dials.count(rng)):
         if made and dials.repeats(rng):
-            made.append(rng.choice(made))
+            made.append(pick(rng, made))
         else:
-            values = texts.draw(rng)
+            values = Values(rng, texts)
             made.append({column: values[column] for column in columns})
     return made

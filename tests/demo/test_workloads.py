@@ -92,4 +92,4 @@ def test_rates_change_the_loads_but_not_the_warm_up(tokenizer: Tokenizer, traces
     faster = build_traces(tokenizer, demo_loads(9.0, 30.0))
     for trace, other in zip(traces, faster, strict=True):
         assert trace.of_load(WARMUP) == other.of_load(WARMUP)
-        assert [p.requests for p in other.header.loads] == [72, 390]
+        assert [p.requests for p in other.header.loads] == [72, 300]
