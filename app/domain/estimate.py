@@ -41,19 +41,21 @@ class PastTimes(_Frozen):
 
 
 CPU_MODEL: Final = PastTimes(
-    startup_s=35,
-    session_overhead_s=25,
-    run_overhead_s=4,
-    source="a model: servers of small models with vLLM 0.32.0 on two CPU cores took 23 to 49 s to start",
+    startup_s=53,
+    session_overhead_s=17,
+    run_overhead_s=5,
+    source="a model: medians of the 15 sessions of one demo, vLLM 0.32.0 on two CPU cores",
 )
 GPU_MODEL: Final = PastTimes(
     startup_s=115,
-    session_overhead_s=30,
-    run_overhead_s=4,
-    source="a model: servers with vLLM 0.26.0 on one H200 took 94 to 136 s to start",
+    session_overhead_s=17,
+    run_overhead_s=5,
+    source="a model: start-ups of 94 to 136 s, vLLM 0.26.0 on one H200; the rest as on a CPU",
 )
-CPU_SD: Final = 0.05
+CPU_SD: Final = 0.13
+"""The median of eight comparisons (0.09 to 0.20) of the same demo; a shared or busy host has more."""
 GPU_SD: Final = 0.02
+"""What a quiet accelerator with fixed clocks may have; nobody has measured it here."""
 
 
 class SessionTimes(NamedTuple):
@@ -184,7 +186,7 @@ def _deviation(manifest: Manifest, times: PastTimes) -> tuple[float, str]:
     """The standard deviation of block log-ratios to plan with, and where it comes from."""
     if times.log_ratio_sd is not None:
         return times.log_ratio_sd, "past experiments of this host"
-    return (CPU_SD if _on_cpu(manifest) else GPU_SD), "an assumption: no past experiment of this host tells it"
+    return (CPU_SD if _on_cpu(manifest) else GPU_SD), "an assumption, since no past experiment of this host tells it"
 
 
 def _detectable(blocks: int, sd: float, confidence: float) -> float | None:

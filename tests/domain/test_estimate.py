@@ -92,3 +92,13 @@ def test_an_absurd_experiment_is_refused_with_the_bound() -> None:
     ten_years = cost.model_copy(update={"wall_minutes": 10 * 365 * 24 * 60.0, "requests": 10**8})
     problems = list(absurdities(ten_years))
     assert ["336" in problems[0].message, "5000000" in problems[1].message] == [True, True]
+
+
+def test_the_model_foretells_the_demo_that_it_was_taken_from() -> None:
+    """15 sessions of two workloads at loads of 8 and 13 s took 133 s each (median)."""
+    loads = [{"name": f"l{i}", "regime": "serving", "rate_rps": i + 1.0} for i in range(2)]
+    trace = make_trace(loads=loads, requests=21)
+    manifest = make_manifest(traces={"edit": trace.digest, "open": trace.digest}, loads=loads, blocks=5)
+    cost = estimate(manifest, {"edit": trace.header, "open": trace.header}, None)
+    replayed_s = 2 * 2 * 21.0
+    assert (cost.wall_minutes * 60) / cost.sessions - replayed_s == pytest.approx(133 - 42, rel=0.02)
