@@ -15,9 +15,11 @@ from app.db.session import Database
 from app.evidence.routes import router as evidence
 from app.experiments.events import Streams
 from app.experiments.routes import router as experiments
+from app.formats.routes import router as formats
 from app.logging import configure
 from app.pages.routes import mount_static
 from app.pages.routes import router as pages
+from app.preflight.routes import router as preflight
 from app.runs.routes import router as runs
 from app.settings import Settings
 from app.state import DatabaseDep
@@ -46,7 +48,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     errors.install(app)
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM)
     app.add_middleware(Boundary, host=chosen.host)
-    for router in (experiments, runs, evidence, comparisons):
+    for router in (experiments, preflight, runs, evidence, comparisons, formats):
         app.include_router(router)
     app.add_api_route("/healthz", health, tags=["health"])
     app.include_router(pages)

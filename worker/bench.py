@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.domain.engine_version import EngineSchema
 from app.domain.evidence import Failure
 from app.domain.launch import LaunchSpec, launch_spec
 from app.domain.manifest import Manifest
 from app.domain.trace import Trace
+from app.domain.vocabulary import Method
 from worker.cores import CoreSplit
 from worker.recorder import Recorder
 
@@ -32,9 +34,20 @@ class Bench:
     model_paths: dict[str, Path]
     """Model reference → directory, digest verified."""
     model_facts_path: Path
+    serve_flags: tuple[str, ...] | None
+    """What the runtime says that it knows; ``None`` where it could not be asked."""
+    schema: EngineSchema
     startup_timeout_s: float
     cores: CoreSplit
     recorder: Recorder
+
+    def may_repeat(self, arm_name: str) -> bool:
+        """Whether a replay leaves nothing in the server that would help its repetition.
+
+        Prefixes do not survive a change of salt, but the suffix proposer remembers earlier answers.
+        """
+        speculation = next(a for a in self.manifest.arms if a.name == arm_name).speculation
+        return speculation.method is not Method.SUFFIX or speculation.suffix_decoding_max_cached_requests == 0
 
     def launch(self, arm_name: str, scratch: Path) -> LaunchSpec:
         """How to start the arm's server with its socket and caches under ``scratch``."""
@@ -51,4 +64,5 @@ class Bench:
             cache_root=str(scratch / "cache"),
             engine_cores=",".join(map(str, self.cores.engine)),
             tree_cores=self.cores.engine_tree,
+            serve_flags=self.serve_flags,
         )

@@ -1,8 +1,11 @@
 """The story of one block: check the pins, conduct each arm's session in order, close the block."""
 
+import asyncio
+
 import structlog
 
 from app.db.session import Database
+from app.domain.engine_version import schema_of
 from app.domain.errors import DomainError
 from app.domain.evidence import Failure
 from app.domain.lifecycle import BlockState
@@ -59,7 +62,8 @@ async def conduct_block(settings: Settings, database: Database, block: ClaimedBl
 
 async def _tell(settings: Settings, database: Database, block: ClaimedBlock) -> None:
     sweep_orphans()
-    pins = resolve_pins(block.manifest, settings)
+    # It may hash models or ask a runtime, while the lease needs its heartbeat.
+    pins = await asyncio.to_thread(resolve_pins, block.manifest, settings)
     async with database.reader() as session:
         evidence = EvidenceRepository(session)
         traces = {w.name: await evidence.read_trace(w.trace) for w in block.manifest.workloads}
@@ -71,6 +75,8 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock) -> 
         executable=pins.executable,
         model_paths=pins.model_paths,
         model_facts_path=settings.home / "model-facts" / pins.runtime_digest,
+        serve_flags=None if pins.runtime.unavailable else pins.runtime.serve_flags,
+        schema=schema_of(pins.runtime.version, pins.runtime.serve_flags),
         startup_timeout_s=settings.startup_timeout_s,
         cores=split_cores(),
         recorder=Recorder(database, block, settings.artifact_root),
@@ -80,8 +86,9 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock) -> 
 
 
 async def _publish(database: Database, settings: Settings, worker: str) -> None:
+    document = await asyncio.to_thread(capabilities, settings)
     async with database.transaction() as session:
-        await EvidenceRepository(session).publish_capabilities(worker.partition(":")[0], capabilities(settings))
+        await EvidenceRepository(session).publish_capabilities(worker.partition(":")[0], document)
 
 
 async def _claim(database: Database, worker: str) -> ClaimedBlock | None:

@@ -5,7 +5,10 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.domain.vocabulary import NS_PER_S
+
 _CAP_SYS_NICE = 23
+_STEAL_COLUMN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +39,9 @@ def may_preempt() -> bool:
     status = Path("/proc/self/status").read_text()
     effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
     return bool(int(effective, 16) >> _CAP_SYS_NICE & 1)
+
+
+def stolen_cpu_ns() -> int:
+    """Processor time since boot that the hypervisor gave to others while this host wanted it; 0 on bare metal."""
+    total = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(total[_STEAL_COLUMN]) * NS_PER_S // os.sysconf("SC_CLK_TCK")

@@ -4,6 +4,7 @@ What was observed is kept even where the run then fails.
 """
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
@@ -11,16 +12,21 @@ from app.domain.condition import Condition
 from app.domain.errors import EvidenceRefused
 from app.domain.evidence import CounterDeltas, Failure
 from app.domain.exposition import Exposition, counter_deltas
+from app.domain.lateness import late_client
 from app.domain.lifecycle import RunState
 from app.domain.observation import RequestObservation
 from app.domain.trace import TraceRequest
-from app.domain.vocabulary import WARMUP, FailureClass, Outcome
+from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, WARMUP, FailureClass, Outcome
 from worker.bench import Bench, RunFailed
+from worker.cores import stolen_cpu_ns
 from worker.engine import log_lines
-from worker.engine.scrape import Sampler, ScrapeFailed, quiesced
+from worker.engine.scrape import Sampler, ScrapeFailed, quiesced, scrape
 from worker.engine.server import VllmServer
 from worker.replay.process import ReplayFailed, ReplayRecord, replay
 from worker.requests import cache_salt, replay_plan
+
+RUN_ATTEMPTS_MAX = 3
+"""A host whose client lags three times in a row cannot measure this load."""
 
 
 async def warm_up(bench: Bench, server: VllmServer, scratch: Path) -> None:
@@ -38,13 +44,33 @@ async def warm_up(bench: Bench, server: VllmServer, scratch: Path) -> None:
 
 
 async def conduct_run(bench: Bench, condition: Condition, session_id: UUID, server: VllmServer, scratch: Path) -> None:
-    """Measure one condition; raises ``RunFailed`` or ``ScrapeFailed`` after recording why it could not be finished."""
-    recorder = bench.recorder
-    run_id = await recorder.start_run(session_id, condition.workload, condition.load)
+    """Measure one condition, and again where the client lagged: the fault is this host's, whatever the arm.
+
+    A void run is kept as evidence and never counted. Raises ``RunFailed`` or ``ScrapeFailed`` after
+    recording why the run could not be finished.
+    """
+    attempts = RUN_ATTEMPTS_MAX if bench.may_repeat(condition.arm) else 1
+    for number in range(1, attempts + 1):
+        if await _conduct_attempt(bench, Attempt(condition, number), session_id, server, scratch):
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at measuring a condition; ``number`` counts from 1."""
+
+    condition: Condition
+    number: int
+
+
+async def _conduct_attempt(bench: Bench, attempt: Attempt, session_id: UUID, server: VllmServer, scratch: Path) -> bool:
+    """Whether the run counts."""
+    recorder, condition, stolen_ns = bench.recorder, attempt.condition, stolen_cpu_ns()
+    run_id = await recorder.start_run(session_id, condition.workload, condition.load, attempt.number)
     observations: tuple[RequestObservation, ...] = ()
     try:
-        before = await quiesced(server.socket_path)
-        observations = await _observe(bench, condition, run_id, server, scratch)
+        before = await _starting_point(bench, condition, server)
+        observations = await _observe(bench, attempt, run_id, server, scratch)
         counters = await _counters_since(before, server)
     except (RunFailed, ScrapeFailed) as error:
         await recorder.finish_run(run_id, RunState.FAILED, failure=error.failure, observations=observations)
@@ -52,17 +78,41 @@ async def conduct_run(bench: Bench, condition: Condition, session_id: UUID, serv
     except asyncio.CancelledError:
         await recorder.finish_run(run_id, RunState.CANCELED, observations=observations)
         raise
+    if late := late_client(observations):
+        void = _void(late, attempt.number, stolen_cpu_ns() - stolen_ns)
+        await recorder.finish_run(run_id, RunState.FAILED, failure=void, counters=counters, observations=observations)
+        return False
     await recorder.finish_run(run_id, RunState.SUCCEEDED, counters=counters, observations=observations)
+    return True
+
+
+def _void(late: str, number: int, stolen_ns: int) -> Failure:
+    stolen = f"the hypervisor took {stolen_ns / NS_PER_MS:.0f} ms of this host's processors meanwhile"
+    message = f"{late} (attempt {number} of {RUN_ATTEMPTS_MAX}; {stolen})"
+    return Failure(failure_class=FailureClass.GENERATOR_LIMITED, message=message)
+
+
+async def _starting_point(bench: Bench, condition: Condition, server: VllmServer) -> Exposition:
+    """The scrape that the run's counters start from. Raises ``RunFailed`` naming each metric that is not there."""
+    exposed = await scrape(server.socket_path)
+    missing = bench.schema.missing_metrics(exposed.samples, speculative=condition.arm != BASELINE_ARM)
+    if missing:
+        message = f"the engine does not expose {', '.join(missing)}"
+        raise RunFailed(Failure(failure_class=FailureClass.CONFIG, message=message))
+    return await quiesced(server.socket_path)
 
 
 async def _observe(
-    bench: Bench, condition: Condition, run_id: UUID, server: VllmServer, scratch: Path
+    bench: Bench, attempt: Attempt, run_id: UUID, server: VllmServer, scratch: Path
 ) -> tuple[RequestObservation, ...]:
     """Replay while sampling, then record the cases, the series and the raw reads."""
-    requests = bench.traces[condition.workload].of_load(condition.load)
-    salt = cache_salt(bench.experiment_id, bench.block_index, condition.workload, condition.load)
+    condition, number = attempt.condition, attempt.number
+    trace, directory = bench.traces[condition.workload], scratch / condition.workload / f"{condition.load}-{number}"
+    salt = cache_salt(bench.experiment_id, bench.block_index, condition.workload, condition.load, number)
+    load = trace.header.load(condition.load)
+    clients = load.clients if load else None
     async with Sampler(server.socket_path) as sampler:
-        record = await _replay(bench, requests, salt, server, scratch / condition.workload / condition.load)
+        record = await _replay(bench, trace.of_load(condition.load), salt, server, directory, clients=clients)
     await bench.recorder.record_replay(run_id, record.observations, sampler.gauges(record.started_monotonic_ns))
     await bench.recorder.archive("raw-reads", record.raw_path, run_id=run_id)
     return record.observations
@@ -79,9 +129,16 @@ async def _counters_since(before: Exposition, server: VllmServer) -> CounterDelt
 
 
 async def _replay(
-    bench: Bench, requests: tuple[TraceRequest, ...], salt: str, server: VllmServer, directory: Path
+    bench: Bench,
+    requests: tuple[TraceRequest, ...],
+    salt: str,
+    server: VllmServer,
+    directory: Path,
+    *,
+    clients: int | None = None,
 ) -> ReplayRecord:
-    plan = replay_plan(requests, bench.manifest.sampling, salt=salt, server=server.spec, cores=bench.cores.client)
+    sampling, cores = bench.manifest.sampling, bench.cores.client
+    plan = replay_plan(requests, sampling, salt=salt, server=server.spec, cores=cores, clients=clients)
     try:
         return await replay(plan, directory)
     except ReplayFailed as error:

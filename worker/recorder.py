@@ -12,6 +12,7 @@ from app.domain.evidence import CounterDeltas, Failure, Gauges
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.observation import RequestObservation
 from app.domain.run_summary import summarise
+from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 from app.evidence.repository import EvidenceRepository
 from app.runs.repository import BlockRepository, ClaimedBlock
 from worker.artifacts import store
@@ -25,7 +26,11 @@ class SessionFacts:
     argv: tuple[str, ...]
     log_sha256: str
     resolved_config: dict[str, str]
+    config_source: ConfigSource | None
     memory: dict[str, str]
+    warnings: tuple[StartupWarning, ...]
+    canary: CanaryFacts | None
+    flags_left_out: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,17 @@ class Recorder:
                 argv=facts.argv,
                 log_sha256=facts.log_sha256,
                 resolved_config=facts.resolved_config,
+                config_source=facts.config_source,
                 memory=facts.memory,
+                warnings=facts.warnings,
+                canary=facts.canary,
+                flags_left_out=facts.flags_left_out,
             )
+
+    async def record_warnings(self, session_id: UUID, warnings: tuple[StartupWarning, ...]) -> None:
+        """The known warnings of the whole log, when the session is over."""
+        async with self.database.transaction() as session:
+            await BlockRepository(session).record_warnings(session_id, self.block.fence, warnings)
 
     async def archive(
         self, kind: str, source: Path, *, session_id: UUID | None = None, run_id: UUID | None = None
@@ -70,10 +84,10 @@ class Recorder:
             )
         return artifact.sha256
 
-    async def start_run(self, session_id: UUID, workload: str, load: str) -> UUID:
+    async def start_run(self, session_id: UUID, workload: str, load: str, attempt: int) -> UUID:
         """A new run in state MEASURING."""
         async with self.database.transaction() as session:
-            return await BlockRepository(session).start_run(session_id, self.block.fence, workload, load)
+            return await BlockRepository(session).start_run(session_id, self.block.fence, workload, load, attempt)
 
     async def record_replay(self, run_id: UUID, observations: tuple[RequestObservation, ...], gauges: Gauges) -> None:
         """The raw cases and the scraped series of a run, kept even where the run then fails."""

@@ -11,11 +11,12 @@ from uuid import UUID
 from app.domain.evidence import Failure
 from app.domain.lifecycle import SessionState
 from app.domain.schedule import PlannedSession
+from app.domain.startup import CanaryFacts
 from app.domain.vocabulary import FailureClass
 from worker.bench import Bench, RunFailed
 from worker.engine import log_lines
 from worker.engine.scrape import ScrapeFailed
-from worker.engine.server import StartupFailed, VllmServer
+from worker.engine.server import Configuration, StartupFailed, VllmServer
 from worker.measurement import conduct_run, warm_up
 from worker.recorder import SessionFacts
 
@@ -40,23 +41,24 @@ async def conduct_session(bench: Bench, planned: PlannedSession) -> None:
 async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratch: Path) -> None:
     """Start the server, measure, stop it; the log is archived however that ends."""
     spec = bench.launch(planned.arm, scratch)
-    log_path = scratch / "engine.log"
     server = VllmServer(
         spec,
-        log_path,
+        scratch / "engine.log",
         tag=f"{session_id}:{bench.recorder.block.fence}",
         startup_timeout_s=bench.startup_timeout_s,
         model_facts_path=bench.model_facts_path,
     )
     try:
         async with server:
-            await _describe(bench, session_id, server, await server.resolved_config())
+            await _describe(bench, session_id, server, await server.configuration(), await server.canary_facts())
             await _measure(bench, planned, session_id, server, scratch)
     except StartupFailed:
-        await _describe(bench, session_id, server, {})
+        await _describe(bench, session_id, server, server.logged_configuration(), None)
         raise
     finally:
-        await _archive_log(bench, "engine-log", log_path, session_id)
+        await _archive_log(bench, "engine-log", server.log_path, session_id)
+        # Some warnings come only while requests are served.
+        await bench.recorder.record_warnings(session_id, server.warnings())
 
 
 async def _measure(bench: Bench, planned: PlannedSession, session_id: UUID, server: VllmServer, scratch: Path) -> None:
@@ -69,14 +71,20 @@ async def _measure(bench: Bench, planned: PlannedSession, session_id: UUID, serv
     await move(session_id, SessionState.DRAINING)
 
 
-async def _describe(bench: Bench, session_id: UUID, server: VllmServer, resolved_config: dict[str, str]) -> None:
+async def _describe(
+    bench: Bench, session_id: UUID, server: VllmServer, configuration: Configuration, canary: CanaryFacts | None
+) -> None:
     """Archive the start-up log as it is now, with what the server says that it resolved."""
     facts = SessionFacts(
         startup_ns=server.startup_ns or None,
         argv=server.spec.argv,
         log_sha256=await _archive_log(bench, "startup-log", server.log_path, session_id),
-        resolved_config=resolved_config,
+        resolved_config=configuration.values,
+        config_source=configuration.source,
         memory=server.memory(),
+        warnings=server.warnings(),
+        canary=canary,
+        flags_left_out=server.spec.left_out,
     )
     await bench.recorder.describe_session(session_id, facts)
 

@@ -64,6 +64,7 @@ class Base(DeclarativeBase):
         int: BigInteger,
         datetime: DateTime(timezone=True),
         Json: JSONB(none_as_null=True),
+        list[Json]: JSONB(none_as_null=True),
         list[int]: Integers,
         list[str]: ARRAY(Text),
     }

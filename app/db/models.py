@@ -13,6 +13,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.base import Base, ExactText, Json, word
 from app.domain.lifecycle import BlockState, ExperimentState, RunState, SessionState
+from app.domain.startup import ConfigSource
 from app.domain.vocabulary import Outcome
 
 
@@ -25,6 +26,8 @@ class TraceRow(Base):
     name: Mapped[str]
     header: Mapped[Json]
     requests: Mapped[int]
+    summary: Mapped[Json | None]
+    """Sizes of strata, lengths and arrivals, so that no page reads a large trace again."""
     body: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
@@ -87,21 +90,26 @@ class SessionRow(Base):
     log_sha256: Mapped[str | None]
     resolved_config: Mapped[Json] = mapped_column(default=dict)
     memory: Mapped[Json] = mapped_column(default=dict)
+    warnings: Mapped[list[Json]] = mapped_column(default=list)
+    canary: Mapped[Json | None]
+    flags_left_out: Mapped[Json] = mapped_column(default=dict)
+    config_source: Mapped[ConfigSource | None] = mapped_column(word(ConfigSource, "config_source"))
     started_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     finished_at: Mapped[datetime | None]
 
 
 class RunRow(Base):
-    """One replay of one workload at one load point in a session."""
+    """One replay of one workload at one load point in a session; ``attempt`` grows where one was void and repeated."""
 
     __tablename__ = "run"
-    __table_args__ = (UniqueConstraint("session_id", "workload", "load"),)
+    __table_args__ = (UniqueConstraint("session_id", "workload", "load", "attempt"),)
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     session_id: Mapped[UUID] = mapped_column(ForeignKey(SessionRow.id, ondelete="CASCADE"))
     fence: Mapped[int]
     workload: Mapped[str]
     load: Mapped[str]
+    attempt: Mapped[int] = mapped_column(default=1)
     state: Mapped[RunState] = mapped_column(word(RunState, "state"))
     failure: Mapped[Json | None]
     counters: Mapped[Json | None]
@@ -127,6 +135,10 @@ class ObservationRow(Base):
     chunk_tokens: Mapped[list[int]]
     token_ids: Mapped[list[int]]
     text: Mapped[str] = mapped_column(ExactText)
+    reasoning: Mapped[str] = mapped_column(ExactText, default="")
+    tool_calls: Mapped[str] = mapped_column(ExactText, default="")
+    """Canonical JSON of the assembled calls; empty without any."""
+    logprobs: Mapped[list[float]] = mapped_column(ARRAY(Double), default=list)
     finish_reason: Mapped[str | None]
     prompt_tokens: Mapped[int | None]
     completion_tokens: Mapped[int | None]

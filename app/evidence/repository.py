@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID
 
-import zstandard
 from pydantic import JsonValue
 from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
@@ -40,10 +39,13 @@ from app.domain.lifecycle import BlockState
 from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation, SpeculationCounts
 from app.domain.trace import Trace, parse_trace
+from app.evidence.packing import PackedTrace, StoredTrace, pack_trace, unpack_lines
 
-_PLAIN = tuple(name for name in RequestObservation.model_fields if name not in {"speculation", "text", "error"})
+_EXACT = ("text", "reasoning", "tool_calls", "error")
+"""Generated text: kept as bytes, since it may hold what Postgres text cannot."""
+_PLAIN = tuple(name for name in RequestObservation.model_fields if name not in {"speculation", *_EXACT})
 _SPECULATION = tuple(SpeculationCounts.model_fields)
-_COPY_COLUMNS = ("experiment", "run_id", *_PLAIN, "text", "error", *_SPECULATION)
+_COPY_COLUMNS = ("experiment", "run_id", *_PLAIN, *_EXACT, *_SPECULATION)
 _COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
 
 
@@ -96,23 +98,34 @@ class EvidenceRepository:
         await self._session.flush()
 
     async def store_trace(self, trace: Trace) -> bool:
+        """Keep a trace that is in memory; ``False`` if it was already there."""
+        return await self.store_packed(pack_trace([trace.encode()]))
+
+    async def store_packed(self, trace: PackedTrace) -> bool:
         """Keep a trace under its digest; ``False`` if it was already there."""
+        summary = trace.summary.model_dump(mode="json")
         row = {
-            "digest": trace.digest,
-            "name": trace.header.name,
-            "header": trace.header.model_dump(mode="json"),
-            "requests": len(trace.requests),
-            "body": zstandard.compress(trace.encode()),
+            "digest": trace.summary.digest,
+            "name": trace.summary.header.name,
+            "header": summary["header"],
+            "requests": trace.summary.requests,
+            "body": trace.body,
+            "summary": summary,
         }
         added = insert(TraceRow).values(row).on_conflict_do_nothing().returning(TraceRow.digest)
         return await self._session.scalar(added) is not None
 
     async def read_trace(self, digest: str) -> Trace:
-        """The trace of that digest; raises ``NotFound``."""
+        """The trace of that digest, parsed whole; raises ``NotFound``."""
+        stored = await self.open_trace(digest)
+        return parse_trace(b"\n".join(unpack_lines(stored.body)))
+
+    async def open_trace(self, digest: str) -> StoredTrace:
+        """The trace of that digest, to be read as often as needed in little memory; raises ``NotFound``."""
         body = await self._session.scalar(select(TraceRow.body).where(TraceRow.digest == digest))
         if body is None:
             raise NotFound.of("trace", f"no trace has the digest {digest}", "upload it with POST /api/v1/traces")
-        return parse_trace(zstandard.decompress(body))
+        return StoredTrace(body)
 
     async def publish_capabilities(self, worker: str, document: dict[str, JsonValue]) -> None:
         """Replace what ``worker`` says it can run."""
@@ -180,6 +193,7 @@ class EvidenceRepository:
             arm=arm,
             workload=run.workload,
             load=run.load,
+            attempt=run.attempt,
             state=run.state,
             failure=None if run.failure is None else Failure.model_validate(run.failure),
             observations=tuple(observation_of(row) for row in observations),
@@ -199,7 +213,7 @@ class EvidenceRepository:
 
 def observation_of(row: ObservationRow) -> RequestObservation:
     """The value that was recorded, exactly."""
-    fields = {name: getattr(row, name) for name in (*_PLAIN, "text", "error")}
+    fields = {name: getattr(row, name) for name in (*_PLAIN, *_EXACT)}
     counts = {name: getattr(row, name) for name in _SPECULATION}
     return RequestObservation.model_validate({**fields, "speculation": None if None in counts.values() else counts})
 
@@ -207,8 +221,7 @@ def observation_of(row: ObservationRow) -> RequestObservation:
 def _cells(observation: RequestObservation) -> Iterable[object]:
     document = observation.model_dump()
     yield from map(_cell, itemgetter(*_PLAIN)(document))
-    yield observation.text.encode()
-    yield None if observation.error is None else observation.error.encode()
+    yield from (None if document[name] is None else document[name].encode() for name in _EXACT)
     counts = document["speculation"] or dict.fromkeys(_SPECULATION)
     yield from map(_cell, itemgetter(*_SPECULATION)(counts))
 

@@ -85,12 +85,22 @@ def read(facts: Facts) -> ExperimentRead:
         sessions_planned=sessions_planned,
         sessions_done=len(done),
         runs_planned=sessions_planned * len(manifest.workloads) * len(manifest.loads),
-        runs_done=sum(is_terminal(RUN_MOVES, r.state) for r in facts.runs),
+        runs_done=_runs_done(facts),
         current=_current(facts),
         seconds_left=_seconds_left(facts),
         failures=list(_failures(facts)),
         links=_links(facts.digest),
     )
+
+
+def _runs_done(facts: Facts) -> int:
+    """Replays that are over; one that is being repeated is not."""
+    ended = {_replay(r) for r in facts.runs if is_terminal(RUN_MOVES, r.state)}
+    return len(ended - {_replay(r) for r in facts.runs if not is_terminal(RUN_MOVES, r.state)})
+
+
+def _replay(run: RunFact) -> tuple[int, str, str, str]:
+    return run.block, run.arm, run.workload, run.load
 
 
 def _current(facts: Facts) -> CurrentRead | None:

@@ -1,67 +1,33 @@
 """The pages: each route reads what it shows and renders one template."""
 
-from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from fastapi.routing import APIRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from app.domain.errors import DomainError, FieldProblem
-from app.domain.manifest import parse_manifest
 from app.domain.vocabulary import Sha256
-from app.errors import status_of
 from app.experiments.schemas import ExperimentRead
-from app.intake import decode_yaml
 from app.pages import compare, guard, live
 from app.pages.cases import cases
-from app.pages.form import (
-    METHOD_CHOICES,
-    WITH_DRAFT,
-    FormState,
-    Offer,
-    empty_form,
-    input_names,
-    manifest_document,
-    read_form,
-    with_problems,
-)
-from app.pages.readings import Readings, readings
-from app.pages.views import STATIC, error_page, is_over, page
+from app.pages.form_routes import router as forms
+from app.pages.page_route import PageRoute, Source
+from app.pages.readings import Readings
+from app.pages.views import STATIC, is_over, page
+from app.pages.warned import warned
 
 EXPERIMENTS_SHOWN = 20
 REQUESTS_SHOWN = 500
-MANIFEST_BYTES_MAX = 1 << 20
 FOREVER = "public, max-age=31536000, immutable"
 
-Source = Annotated[Readings, Depends(readings)]
 RequestId = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9._-]*$")]
 
 
-class PageRoute(APIRoute):
-    """Answers a domain error with a page instead of problem details."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        answer = super().get_route_handler()
-
-        async def answer_with_page(request: Request) -> Response:
-            try:
-                return await answer(request)
-            except DomainError as error:
-                return error_page(request, _status_of(error), error.title, error.problems)
-            except RequestValidationError as error:
-                problems = tuple(_address_problem(item) for item in error.errors())
-                return error_page(request, HTTPStatus.UNPROCESSABLE_ENTITY, "The address is not valid", problems)
-
-        return answer_with_page
-
-
 router = APIRouter(route_class=PageRoute, default_response_class=HTMLResponse, include_in_schema=False)
+router.include_router(forms)  # before the addresses with an experiment in them
 
 
 @router.get("/")
@@ -72,30 +38,6 @@ async def list_experiments(request: Request, source: Source, cursor: Sha256 | No
     verdicts = {e.id: (await source.comparisons.report(e.id)).verdicts if e.id in decided else () for e in listed.items}
     context = {"experiments": listed.items, "verdicts": verdicts, "following": listed.next_cursor}
     return page(request, "experiments.html", context)
-
-
-@router.get("/experiments/new")
-async def new_experiment(request: Request, source: Source) -> Response:
-    """The form, filled with what workers have published."""
-    offer = await source.offer()
-    return _form_page(request, empty_form(offer), offer)
-
-
-@router.post("/experiments/new")
-async def submit_form(request: Request, source: Source) -> Response:
-    """Submit the form or the pasted manifest; problems come back beside their inputs."""
-    async with request.form(max_files=0, max_fields=500, max_part_size=MANIFEST_BYTES_MAX) as posted:
-        pairs = [(name, value) for name, value in posted.multi_items() if isinstance(value, str)]
-    state, offer = read_form(pairs), await source.offer()
-    guard.check_form(request, state.value(guard.FIELD))
-    pasted = state.value("manifest")
-    try:
-        document = decode_yaml(pasted.encode(), "manifest") if pasted else manifest_document(state, offer)
-        submitted, _ = await source.experiments.register(parse_manifest(document))
-    except DomainError as error:
-        state = with_problems(state, error, ["manifest"] if pasted else input_names(state))
-        return _form_page(request, state, offer, HTTPStatus.UNPROCESSABLE_ENTITY)
-    return RedirectResponse(_address(submitted), HTTPStatus.SEE_OTHER)
 
 
 @router.get("/experiments/{prefix}")
@@ -147,6 +89,8 @@ async def show_comparison(
         "figures": compare.drawn_figures(report),
         "mismatches": compare.shown_mismatches(report),
         "sessions": {(s.block, s.arm): s for s in await source.runs.sessions(experiment.id)},
+        "warned": warned(report.sessions),
+        "shown_of": report.manifest,
     }
     response = page(request, "compare.html", context)
     response.headers["HX-Push-Url"] = query.address(f"{_address(experiment)}/compare")
@@ -201,28 +145,10 @@ async def _live_context(source: Readings, prefix: str) -> dict[str, Any]:
         "runs_known": any(r.summary is not None for r in runs),
         "failed_sessions": [s for s in sessions if s.failure is not None],
         "failed_runs": [r for r in runs if r.failure is not None],
+        "warned": warned(sessions),
+        "shown_of": manifest,
     }
-
-
-def _form_page(request: Request, state: FormState, offer: Offer, status: int = HTTPStatus.OK) -> Response:
-    return page(
-        request,
-        "new.html",
-        {"form": state, "offer": offer, "methods": METHOD_CHOICES, "methods_with_draft": WITH_DRAFT},
-        status=status,
-    )
 
 
 def _address(experiment: ExperimentRead) -> str:
     return f"/experiments/{experiment.id[:12]}"
-
-
-def _status_of(error: DomainError) -> int:
-    return HTTPStatus.FORBIDDEN if isinstance(error, guard.ForeignForm) else status_of(error)
-
-
-def _address_problem(item: dict[str, Any]) -> FieldProblem:
-    field = ".".join(str(part) for part in item["loc"][1:])
-    unknown = item["type"] == "extra_forbidden"
-    message = "this parameter is unknown" if unknown else str(item["msg"])
-    return FieldProblem(field or "address", message, "remove it" if unknown else "correct it, or leave it out")

@@ -12,6 +12,7 @@ from uuid import UUID
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.base import Json
 from app.db.models import BlockRow, ExperimentRow, RunRow, SessionRow
 from app.db.repository import Fenced, failure_document, hold, hold_run, hold_session, settle, storable, touch
 from app.domain.errors import IllegalTransition
@@ -31,6 +32,7 @@ from app.domain.lifecycle import (
 )
 from app.domain.manifest import Manifest
 from app.domain.run_summary import RunSummary
+from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 from app.domain.vocabulary import FailureClass
 
 __all__ = ["BlockRepository", "ClaimedBlock", "Fenced", "Heartbeat"]
@@ -187,7 +189,11 @@ class BlockRepository:
         argv: Sequence[str],
         log_sha256: str | None,
         resolved_config: dict[str, str],
+        config_source: ConfigSource | None = None,
         memory: dict[str, str],
+        warnings: Sequence[StartupWarning] = (),
+        canary: CanaryFacts | None = None,
+        flags_left_out: dict[str, str] | None = None,
     ) -> None:
         """Record how a session's server started and what it says of itself."""
         experiment_id = await hold_session(self._session, session_id, fence)
@@ -199,15 +205,34 @@ class BlockRepository:
                 argv=list(argv),
                 log_sha256=log_sha256,
                 resolved_config=storable(resolved_config),
+                config_source=config_source,
                 memory=storable(memory),
+                warnings=_documents(warnings),
+                canary=None if canary is None else canary.model_dump(mode="json"),
+                flags_left_out=storable(flags_left_out or {}),
             )
         )
         await touch(self._session, experiment_id)
 
-    async def start_run(self, session_id: UUID, fence: int, workload: str, load: str) -> UUID:
-        """Record that a replay begins."""
+    async def record_warnings(self, session_id: UUID, fence: int, warnings: Sequence[StartupWarning]) -> None:
+        """Replace the session's warnings by those of its whole log."""
         experiment_id = await hold_session(self._session, session_id, fence)
-        row = RunRow(session_id=session_id, fence=fence, workload=workload, load=load, state=RunState.MEASURING)
+        await self._session.execute(
+            update(SessionRow).where(SessionRow.id == session_id).values(warnings=_documents(warnings))
+        )
+        await touch(self._session, experiment_id)
+
+    async def start_run(self, session_id: UUID, fence: int, workload: str, load: str, attempt: int = 1) -> UUID:
+        """Record that a replay begins; ``attempt`` counts from 1."""
+        experiment_id = await hold_session(self._session, session_id, fence)
+        row = RunRow(
+            session_id=session_id,
+            fence=fence,
+            workload=workload,
+            load=load,
+            attempt=attempt,
+            state=RunState.MEASURING,
+        )
         self._session.add(row)
         await self._session.flush()
         await touch(self._session, experiment_id)
@@ -282,3 +307,7 @@ class BlockRepository:
             .where(SessionRow.block_id == block_id, SessionRow.state.in_(OPEN_SESSIONS))
             .values(state=SessionState.FAILED, **ended)
         )
+
+
+def _documents(warnings: Sequence[StartupWarning]) -> list[Json]:
+    return [storable(warning.model_dump(mode="json")) for warning in warnings]

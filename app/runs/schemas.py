@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from app.domain.evidence import CounterDeltas, Failure
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.run_summary import RunSummary
+from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 
 
 class _Read(BaseModel):
@@ -30,6 +31,10 @@ class SessionRead(_Read):
     log_sha256: str | None
     resolved_config: dict[str, str]
     memory: dict[str, str]
+    warnings: list[StartupWarning]
+    canary: CanaryFacts | None
+    flags_left_out: dict[str, str]
+    config_source: ConfigSource | None
     started_at: datetime
     finished_at: datetime | None
 
@@ -44,6 +49,7 @@ class RunRead(_Read):
     arm: str
     workload: str
     load: str
+    attempt: int
     state: RunState
     failure: Failure | None
     counters: CounterDeltas | None

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from app.domain.manifest import field_problems
 from app.domain.trace_request import TraceRequest
@@ -18,6 +19,8 @@ from app.workloads.tokens import Tokens
 from app.workloads.turns import TurnMessages, turns_of
 
 MAX_TOKENS_DEFAULT = 256
+STAND_IN_LOAD = WARMUP
+"""The load point, and 0 the offset, of every draft until it is dealt."""
 NO_CONTENT = "0" * 64
 """Stands for the prompt where a source is only looked at."""
 
@@ -66,7 +69,7 @@ class Drafter:
         document = self._prompt(record, turn) | request_fields(record.asked) | self._link(record, number, turns)
         document |= {
             "request_id": _request_id(record.line, number),
-            "load": WARMUP,
+            "load": STAND_IN_LOAD,
             "due_ns": 0,
             "max_tokens": self._max_tokens(record),
             "reference": turn.reference,
@@ -76,16 +79,15 @@ class Drafter:
         labels = infer(request, _text(request), {**record.labels, **self.choices.labels})
         return request.model_copy(update={"strata": labels})
 
-    def _prompt(self, record: Record, turn: TurnMessages) -> Row:
+    def _prompt(self, record: Record, turn: TurnMessages) -> dict[str, Any]:
         if turn.messages:
             count = self.tokens.count_messages(turn.messages) if self.tokens else record.input_tokens
-            messages: list[JsonValue] = [m.model_dump(mode="json", exclude_defaults=True) for m in turn.messages]
-            return {"messages": messages, "input_tokens": count or None}
+            return {"messages": turn.messages, "input_tokens": count or None}
         if record.prompt is not None:
             count = self.tokens.count(record.prompt) if self.tokens else record.input_tokens
             return {"prompt": record.prompt, "input_tokens": count or None}
         if record.token_ids:
-            return {"prompt_token_ids": list(record.token_ids)}
+            return {"prompt_token_ids": record.token_ids}
         return {"prompt_hash": NO_CONTENT, "input_tokens": prompt_length(record)}
 
     def _max_tokens(self, record: Record) -> int:
@@ -126,7 +128,7 @@ def _text(request: TraceRequest) -> str | None:
     return request.prompt
 
 
-def _validated(document: Row) -> TraceRequest:
+def _validated(document: dict[str, Any]) -> TraceRequest:
     try:
         return TraceRequest.model_validate(document)
     except ValidationError as error:

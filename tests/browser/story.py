@@ -17,12 +17,14 @@ from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation, SpeculationCounts
 from app.domain.run_summary import summarise
 from app.domain.schedule import PlannedSession, plan
+from app.domain.startup import CanaryFacts, StartupWarning, WarningEffect
 from app.domain.trace import Trace
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, FailureClass, Outcome
 from app.evidence.repository import EvidenceRepository
 from app.experiments.repository import ExperimentRepository
 from app.runs.repository import BlockRepository, ClaimedBlock
-from tests.factories import BASELINE, DRAFT, NGRAM, RUNTIME, TARGET, make_manifest, make_trace
+from tests.factories import BASELINE, DRAFT, NGRAM, make_manifest, make_trace
+from tests.factories_host import make_host
 
 K = 4
 ANSWER_TOKENS = 41
@@ -43,13 +45,14 @@ ACCEPTANCE: Mapping[tuple[str, str], float] = {
 }
 """Chance that the next draft token is accepted, given that those before it were."""
 STEP_MS: Mapping[str, float] = {BASELINE_ARM: 4.2, "ngram-k4": 5.0, "draft-k4": 9.0}
-CAPABILITIES: dict[str, JsonValue] = {
-    "runtimes": [{"ref": RUNTIME, "name": "cpu", "version": "0.32.0", "methods": ["target_only", "ngram"]}],
-    "models": [{"ref": TARGET, "alias": "tiny-target"}, {"ref": DRAFT, "alias": "tiny-draft"}],
-    "hardware": {"accelerator": "cpu", "count": 1, "topology": "2 cores"},
-    "software": {"driver": "none", "cuda": "none", "os": "linux", "kernel": "6.1"},
-}
+CAPABILITIES: dict[str, JsonValue] = make_host(cores=2).model_dump(mode="json")
 LOG = "INFO \x1b[32mstarting\x1b[0m <script>alert(1)</script>\nERROR Unsupported speculative method: 'mtp'\n"
+NOTICE = StartupWarning(
+    name="sampling_limited",
+    effect=WarningEffect.NOTICE,
+    reason="said at every start with speculation",
+    line="min_p and logit_bias <b>parameters</b> won't work with speculative decoding.",
+)
 
 
 @dataclass(frozen=True)
@@ -146,8 +149,10 @@ class _Teller:
                 startup_ns=None if planned.arm == self._story.failing_arm else 24_500 * NS_PER_MS,
                 argv=("vllm", "serve"),
                 log_sha256=log,
-                resolved_config={"scheduler.async_scheduling": "False"},
+                resolved_config={"scheduler.async_scheduling": "False", **_resolved(block, planned.arm)},
                 memory={"kv_cache_tokens": "599,168" if planned.arm == "draft-k4" else "699,008"},
+                warnings=() if planned.arm == BASELINE_ARM else (NOTICE,),
+                canary=CanaryFacts(exposes_speculation=planned.arm != BASELINE_ARM, drafted=60),
             )
         return session_id
 
@@ -163,6 +168,15 @@ class _Teller:
             await BlockRepository(session).finish_run(
                 run_id, fence, RunState.SUCCEEDED, failure=None, counters=_counters(seen), summary=summarise(seen)
             )
+
+
+def _resolved(block: ClaimedBlock, name: str) -> dict[str, str]:
+    """What an engine that did as asked would state of its speculation."""
+    asked = next(arm for arm in block.manifest.arms if arm.name == name).speculation
+    if name == BASELINE_ARM:
+        return {"speculative_config": "null"}
+    stated = {"method": str(asked.method), "num_speculative_tokens": str(asked.num_speculative_tokens)}
+    return {f"speculative_config.{key}": value for key, value in stated.items()}
 
 
 def _replay(story: Story, trace: Trace, condition: Condition, block: int) -> Iterator[RequestObservation]:

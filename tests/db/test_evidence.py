@@ -9,6 +9,7 @@ from app.domain.errors import NotFound
 from app.domain.evidence import CounterDeltas, Failure
 from app.domain.lifecycle import BlockState, RunState, SessionState
 from app.domain.observation import RequestObservation, SpeculationCounts
+from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning, WarningEffect
 from app.domain.vocabulary import FailureClass
 from app.evidence.repository import EvidenceRepository
 from app.evidence.views.repository import EvidenceViews
@@ -17,6 +18,7 @@ from tests.db.conftest import Bench
 from tests.factories import make_observation, make_trace
 
 COUNTS = CounterDeltas(prompt_tokens=6, generation_tokens=8, request_success=2, num_preemptions=0)
+WARNED = StartupWarning(name="k_defaulted", effect=WarningEffect.FAILS_PREFLIGHT, reason="why", line="odd")
 
 
 async def record(bench: Bench, *observations: RequestObservation) -> str:
@@ -74,6 +76,9 @@ observations = st.builds(
     chunk_tokens=series,
     token_ids=series,
     text=text,
+    reasoning=text,
+    tool_calls=text,
+    logprobs=st.lists(st.floats(max_value=0, allow_nan=False, allow_infinity=False), max_size=4).map(tuple),
     finish_reason=st.none() | st.sampled_from(["stop", "length"]),
     prompt_tokens=maybe,
     completion_tokens=maybe,
@@ -158,8 +163,12 @@ async def test_a_failed_run_keeps_its_class_counters_and_odd_text(bench: Bench) 
             argv=("vllm", "serve"),
             log_sha256="e" * 64,
             resolved_config={"model.dtype": "float32\x00"},
+            config_source=ConfigSource.LOG,
             memory={"kv": "1 GiB"},
+            canary=CanaryFacts(exposes_speculation=True, drafted=3, accepted=2),
+            flags_left_out={"--some-flag": "nothing"},
         )
+        await blocks.record_warnings(session_id, block.fence, [WARNED.model_copy(update={"line": "odd\x00"})])
         await blocks.finish_run(run_id, block.fence, RunState.FAILED, failure=dead, counters=COUNTS, summary=None)
         await blocks.move_session(session_id, block.fence, SessionState.FAILED, dead)
     await bench.finish(block, BlockState.SUCCEEDED)
@@ -170,6 +179,20 @@ async def test_a_failed_run_keeps_its_class_counters_and_odd_text(bench: Bench) 
     assert run.counters == COUNTS
     assert (served.startup_ns, served.argv, served.memory) == (5, ("vllm", "serve"), {"kv": "1 GiB"})
     assert served.resolved_config == {"model.dtype": "float32\ufffd"}
+    assert served.config_source is ConfigSource.LOG
+    assert served.canary == CanaryFacts(exposes_speculation=True, drafted=3, accepted=2)
+    assert served.flags_left_out == {"--some-flag": "nothing"}
+    assert served.warnings == (WARNED.model_copy(update={"line": "odd\ufffd"}),)
+
+
+async def test_a_lost_lease_cannot_add_warnings(bench: Bench) -> None:
+    await bench.register(blocks=1)
+    block = await bench.claim()
+    session_id, _ = await bench.start_run(block)
+    await bench.expire(block)
+    with pytest.raises(Fenced):
+        async with bench.blocks() as blocks:
+            await blocks.record_warnings(session_id, block.fence, [WARNED])
 
 
 async def test_a_trace_is_stored_once_and_comes_back(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from typing import Any
 
 SWITCHES = (
@@ -41,10 +42,15 @@ NUMBERS = (
 )
 
 
+VERSION = os.environ.get("FAKE_VLLM_VERSION", "0.32.0")
+WITHOUT_REQUEST_COUNTS = ("0.26.0", "0.27.0")
+"""Versions whose responses carry no speculation counts, and which refuse the flag that asks for them."""
+
+
 def parser() -> argparse.ArgumentParser:
     """Errors print vLLM's form (``vllm serve: error: …``) and exit with 2."""
     root = argparse.ArgumentParser(prog="vllm")
-    root.add_argument("-v", "--version", action="version", version="0.32.0")
+    root.add_argument("-v", "--version", action="version", version=VERSION)
     serve = root.add_subparsers(dest="subparser", required=True).add_parser("serve", allow_abbrev=False)
     serve.add_argument("model_tag")
     serve.add_argument("--served-model-name", nargs="+")
@@ -54,7 +60,9 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--max-model-len", type=int, default=1024)
     serve.add_argument("--max-num-seqs", type=int, default=128)
     serve.add_argument("--speculative-config", type=_json_object)
-    serve.add_argument("--per-request-spec-decode-metrics", choices=("none", "summary", "detailed"), default="none")
+    if VERSION not in WITHOUT_REQUEST_COUNTS:
+        serve.add_argument("--per-request-spec-decode-metrics", choices=("none", "summary", "detailed"))
+    serve.set_defaults(per_request_spec_decode_metrics="none")
     for name in SWITCHES:
         serve.add_argument(f"--{name}", action=argparse.BooleanOptionalAction)
     for name in TEXTS + NUMBERS:

@@ -14,7 +14,7 @@ from tests.fakes.metrics import EngineMetrics
 from tests.fakes.startup_log import VERSION, StartupLog
 from worker.replay.clock import monotonic_ns
 from worker.replay.loopback import Call, Reply
-from worker.replay.null_engine import chunk_payload, usage, usage_payload
+from worker.replay.null_engine import chat_chunk_payload, chunk_payload, usage, usage_payload
 
 NS_PER_MS = 1_000_000
 ENGINE_FAILED = "EngineCore encountered an issue. See stack trace (above) for the root cause."
@@ -39,6 +39,7 @@ class Asked:
     stream: bool
     include_usage: bool
     return_token_ids: bool
+    chats: bool
 
 
 class ApiServer:
@@ -46,15 +47,17 @@ class ApiServer:
 
     def __init__(
         self, arguments: argparse.Namespace, engine: SimulatedEngine, metrics: EngineMetrics, faults: Faults,
-        log: StartupLog,
+        *, log: StartupLog, resolves: dict[str, Any] | None,
     ) -> None:  # fmt: skip
+        """``resolves`` replaces settings as ``section.key`` → value; ``None``: the server states none at all."""
+        self._resolves = resolves
         self._arguments, self._engine, self._metrics, self._faults, self._log = arguments, engine, metrics, faults, log
         self._model: str = (arguments.served_model_name or [arguments.model_tag])[0]
         self._received = 0
 
     async def answer(self, call: Call, reply: Reply) -> None:
         match (call.method, call.path):
-            case ("POST", "/v1/completions"):
+            case ("POST", "/v1/completions" | "/v1/chat/completions"):
                 await self._complete_or_refuse(call, reply)
             case ("GET", "/health") | ("POST", "/reset_prefix_cache"):
                 reply.send(200, b"")
@@ -65,8 +68,10 @@ class ApiServer:
                 reply.send(200, self._metrics.exposition(), "text/plain; version=0.0.4; charset=utf-8")
             case ("GET", "/version"):
                 reply.send_json(200, {"version": VERSION})
-            case ("GET", "/server_info") if os.environ.get("VLLM_SERVER_DEV_MODE") == "1":
-                reply.send_json(200, self._server_info())
+            case ("GET", "/server_info") if (
+                self._resolves is not None and os.environ.get("VLLM_SERVER_DEV_MODE") == "1"
+            ):
+                reply.send_json(200, self._server_info(self._resolves))
             case _:
                 reply.send_json(404, {"error": {"message": "Not Found", "type": "NotFoundError", "code": 404}})
 
@@ -88,7 +93,8 @@ class ApiServer:
         body: dict[str, Any] = json.loads(call.body)
         if body.get("model") != self._model:
             raise Refused(404, "NotFoundError", f"The model `{body.get('model')}` does not exist.", "model")
-        prompt = _tokens_of(body["prompt"])
+        chats = call.path.endswith("/chat/completions")
+        prompt = _tokens_of(json.dumps(body["messages"]) if chats else body["prompt"])
         max_tokens = int(body.get("max_tokens") or 16)
         length, limit = len(prompt) + max_tokens, self._arguments.max_model_len
         if length > limit:
@@ -101,16 +107,18 @@ class ApiServer:
             stream=bool(body.get("stream")),
             include_usage=bool((body.get("stream_options") or {}).get("include_usage")),
             return_token_ids=bool(body.get("return_token_ids")),
+            chats=chats,
         )
 
     async def _stream(self, asked: Asked, generation: Generation, reply: Reply, number: int) -> None:
         reply.open_stream()
+        payload_of = chat_chunk_payload if asked.chats else chunk_payload
         async with aclosing(self._engine.generate(generation)) as steps:
             async for tokens in steps:
                 finish_reason = "length" if generation.emitted == asked.max_tokens else None
                 is_first = generation.emitted == len(tokens)
                 reply.event(
-                    chunk_payload(
+                    payload_of(
                         asked.response_id,
                         self._model,
                         text_of(tokens),
@@ -172,9 +180,10 @@ class ApiServer:
             metrics["speculative_decoding"] = speculative_decoding(generation, k)
         return metrics
 
-    def _server_info(self) -> dict[str, Any]:
+    def _server_info(self, resolves: dict[str, Any]) -> dict[str, Any]:
         a = self._arguments
-        sections = {
+        environment: dict[str, Any] = {name: value for name, value in os.environ.items() if name.startswith("VLLM_")}
+        sections: dict[str, Any] = {
             "model_config": {"model": a.model_tag, "dtype": "torch.bfloat16", "max_model_len": a.max_model_len,
                              "enforce_eager": bool(a.enforce_eager), "seed": int(a.seed or 0)},
             "cache_config": {"block_size": 128, "enable_prefix_caching": a.enable_prefix_caching is not False},
@@ -183,7 +192,13 @@ class ApiServer:
             "observability_config": {"per_request_spec_decode_metrics": a.per_request_spec_decode_metrics},
             "instance_id": f"{os.getpid():05x}",
         }  # fmt: skip
-        return {"vllm_config": sections, "vllm_env": {}, "system_env": {}}
+        for name, value in resolves.items():
+            section, _, key = name.partition(".")
+            if section == "env":
+                environment[key] = value
+            else:
+                sections[section] = {**(sections.get(section) or {}), key: value}
+        return {"vllm_config": sections, "vllm_env": environment, "system_env": {}}
 
 
 def speculative_decoding(generation: Generation, k: int) -> dict[str, Any]:

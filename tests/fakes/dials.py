@@ -54,6 +54,17 @@ class Dials:
     mismatch_arms: dict[str, float] = field(default_factory=dict[str, float])
     """Fraction of prompts whose second half differs from the other arms'."""
     faults: dict[str, Faults] = field(default_factory=dict[str, Faults])
+    resolves: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """Settings that the engine resolves otherwise than asked, as ``section.key`` (or ``env.NAME``) → value."""
+    warns: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Warnings in the start-up log."""
+    hides: list[str] = field(default_factory=list[str])
+    """Names of metrics that ``/metrics`` does not have."""
+    exposes_speculation: dict[str, bool] = field(default_factory=dict[str, bool])
+    """Whether speculative counters are there; unless said otherwise, where there is speculation."""
+    has_server_info: bool = True
+    record_to: str = ""
+    """A file to which everything that is posted is appended (see ``recorder``)."""
 
     def step_ms_of(self, method: str) -> float:
         return _of(self.step_ms, method, 2.0)
@@ -67,6 +78,15 @@ class Dials:
 
     def mismatch_of(self, method: str) -> float:
         return _of(self.mismatch_arms, method, 0.0)
+
+    def resolves_of(self, method: str) -> dict[str, Any]:
+        return _of(self.resolves, method, dict[str, Any]())
+
+    def warns_of(self, method: str) -> list[str]:
+        return _of(self.warns, method, list[str]())
+
+    def exposes_speculation_of(self, method: str) -> bool:
+        return _of(self.exposes_speculation, method, method != TARGET_ONLY)
 
     def faults_of(self, method: str) -> Faults:
         return _of(self.faults, method, Faults())

@@ -1,16 +1,24 @@
 """The fake engine's ``/metrics``: vLLM's names, labels and types, in its own exposition format."""
 
+from collections.abc import Sequence
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 SECONDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0)
 TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+SPECULATION = "vllm:spec_decode"
+"""What the names of all speculative metrics begin with."""
 REASONS = ("stop", "length", "abort", "error", "repetition")
 
 
 class EngineMetrics:
-    """Counters and gauges of one engine. ``num_spec_tokens`` of 0: speculation is off and its metrics absent."""
+    """Counters and gauges of one engine. ``num_spec_tokens`` of 0: speculation is off and its metrics absent.
 
-    def __init__(self, model_name: str, num_spec_tokens: int) -> None:
+    Metrics whose names begin with one of ``hides`` are counted and not exposed.
+    """
+
+    def __init__(self, model_name: str, num_spec_tokens: int, hides: Sequence[str] = ()) -> None:
+        self._hides = tuple(hides)
         self._registry = CollectorRegistry()
         self._labels = {"engine": "0", "model_name": model_name}
         ProcessCollector(registry=self._registry)
@@ -50,7 +58,12 @@ class EngineMetrics:
             position.inc()
 
     def exposition(self) -> bytes:
-        return generate_latest(self._registry)
+        lines = generate_latest(self._registry).decode().splitlines(keepends=True)
+        return "".join(line for line in lines if not self._is_hidden(line)).encode()
+
+    def _is_hidden(self, line: str) -> bool:
+        name = line.split(maxsplit=3)[2] if line.startswith("#") else line
+        return bool(self._hides) and name.startswith(self._hides)
 
     def _counter(self, name: str, documentation: str) -> Counter:
         return Counter(f"vllm:{name}", documentation, [*self._labels], registry=self._registry).labels(**self._labels)

@@ -4,11 +4,10 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from tests.fakes.arguments import non_default
-
-VERSION = "0.32.0"
+from tests.fakes.arguments import VERSION, non_default
 
 
 class StartupLog:
@@ -23,6 +22,11 @@ class StartupLog:
         stamp = time.strftime("%m-%d %H:%M:%S")
         print(f"({process} pid={self._pids[process]}) {level} {stamp} [{where}] {message}", flush=True)  # noqa: T201
 
+    def say(self, lines: Sequence[str]) -> None:
+        """Warnings that a dial asks for, as the engine process would log them."""
+        for text in lines:
+            self.line("EngineCore", "speculative.py:1", text, "WARNING")
+
     def begin(self) -> None:
         art = ("       █     █     █▄   ▄█", f" ▄▄ ▄█ █     █     █ ▀▄▀ █  version {VERSION}",
                f"  █▄█▀ █     █     █     █  model   {self._model}", "   ▀▀  ▀▀▀▀▀ ▀▀▀▀▀ ▀     ▀")  # fmt: skip
@@ -31,7 +35,8 @@ class StartupLog:
         self.line("APIServer", "api_utils.py:286", f"non-default args: {non_default(self._arguments)}")
         self.line("APIServer", "model.py:733", "Resolved architecture: LlamaForCausalLM")
         self.line("APIServer", "model.py:2152", f"Using max model len {self._arguments.max_model_len}")
-        if (self._arguments.speculative_config or {}).get("method") == "ngram":
+        unpinned = self._arguments.async_scheduling is None
+        if unpinned and (self._arguments.speculative_config or {}).get("method") == "ngram":
             text = "Async scheduling not supported with ngram-based speculative decoding and will be disabled."
             self.line("APIServer", "vllm.py:1605", text, "WARNING")
 

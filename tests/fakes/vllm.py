@@ -16,7 +16,8 @@ from tests.fakes.arguments import parser
 from tests.fakes.completions import ApiServer
 from tests.fakes.dials import TARGET_ONLY, Dials, Faults, read_dials
 from tests.fakes.engine import SimulatedEngine
-from tests.fakes.metrics import EngineMetrics
+from tests.fakes.metrics import SPECULATION, EngineMetrics
+from tests.fakes.recorder import recording
 from tests.fakes.startup_log import StartupLog
 from worker.replay.loopback import listen
 
@@ -36,6 +37,7 @@ def main() -> int:
         log.refuse("ValidationError", "VllmConfig", refusal)
         return 1
     dials = read_dials(Path(arguments.model_tag))
+    log.say(dials.warns_of(method))
     if not _starts(dials.faults_of(method), log):
         return 1
     asyncio.run(_serve(arguments, dials, method, log))
@@ -85,15 +87,18 @@ async def _serve(arguments: argparse.Namespace, dials: Dials, method: str, log: 
     k = arguments.speculative_config["num_speculative_tokens"] if arguments.speculative_config else 0
     name = (arguments.served_model_name or [arguments.model_tag])[0]
     faults = dials.faults_of(method)
-    metrics = EngineMetrics(name, k)
+    shows = dials.exposes_speculation_of(method)
+    metrics = EngineMetrics(name, k or int(shows), hides=(*dials.hides, *(() if shows else (SPECULATION,))))
     session = arguments.uds or str(arguments.port)
     engine = SimulatedEngine(dials, method, k, max_num_seqs=arguments.max_num_seqs, metrics=metrics, session=session)
-    api = ApiServer(arguments, engine, metrics, faults, log)
+    resolves = dials.resolves_of(method) if dials.has_server_info else None
+    api = ApiServer(arguments, engine, metrics, faults, log=log, resolves=resolves)
     stop = asyncio.Event()
     if not faults.ignore_sigterm:
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    server = await listen(api.answer, socket_path=arguments.uds, host=arguments.host, port=arguments.port)
+    answer = recording(api.answer, method, dials.record_to)
+    server = await listen(answer, socket_path=arguments.uds, host=arguments.host, port=arguments.port)
     log.serving()
     await stop.wait()
     server.close()

@@ -1,6 +1,7 @@
 """Conduct experiments on the fake runtime: real Postgres, real processes, real sockets; only the model is simulated."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from app.settings import Settings
 from tests.factories import BASELINE, NGRAM, make_manifest, make_trace
 from tests.fakes.runtime import make_fake_runtime
 from worker.conductor import conduct_queue
-from worker.identity import hardware, inspect_runtime, model_digest, software
+from worker.identity import hardware, inspect_runtime, software
+from worker.models import model_digest
 
 LOADS = (
     {"name": "low", "regime": "latency", "rate_rps": 20.0},
@@ -63,13 +65,23 @@ class Place:
         return (await ExperimentService(self.database, self.settings).read(manifest.digest)).state
 
     async def evidence(self, manifest: Manifest) -> ExperimentEvidence:
-        """What was recorded."""
+        """What was recorded, without the void attempts that were repeated: any host may lag for a moment."""
+        evidence = await self.every_attempt(manifest)
+        last = {(r.block, r.arm, r.workload, r.load): r for r in evidence.runs}
+        return evidence.model_copy(update={"runs": tuple(last.values())})
+
+    async def every_attempt(self, manifest: Manifest) -> ExperimentEvidence:
+        """All that was recorded."""
         async with self.database.reader() as session:
             return await EvidenceRepository(session).load_evidence(manifest.digest)
 
     def model_reference(self, alias: str) -> str:
         """``local:<alias>@sha256:…`` of a directory under the model root."""
         return f"local:{alias}@sha256:{model_digest(self.model_root / alias)}"
+
+
+PlaceMaker = Callable[..., Place]
+"""Makes a place; keywords are the fake engine's dials."""
 
 
 def make_place(settings: Settings, database: Database, root: Path, **dials: Any) -> Place:

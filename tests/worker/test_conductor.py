@@ -1,37 +1,18 @@
 """The story of a block on the fake engine: what is recorded when all goes well, and when each thing fails."""
 
 import asyncio
-import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from app.db.session import Database
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.report import build_report
 from app.domain.vocabulary import FailureClass, Outcome, VerdictWord
 from app.experiments.schemas import ExperimentRead
 from app.experiments.service import ExperimentService
-from app.settings import Settings
 from tests.factories import BASELINE, NGRAM
-from tests.worker.conduct import DRAFT_ARM, Place, make_place
-from worker.engine.containment import TAG_VARIABLE
-
-PlaceMaker = Callable[..., Place]
-
-
-@pytest.fixture
-async def place(settings: Settings, database: Database, tmp_path: Path) -> AsyncIterator[PlaceMaker]:
-    """Makes the test's place; afterwards no tagged engine may be left."""
-
-    def make(**dials: Any) -> Place:
-        return make_place(settings, database, tmp_path, **dials)
-
-    yield make
-    assert not tagged_processes()
+from tests.worker.conduct import DRAFT_ARM, PlaceMaker
 
 
 async def polled(read: Callable[[], Awaitable[ExperimentRead]]) -> AsyncIterator[ExperimentRead]:
@@ -39,19 +20,6 @@ async def polled(read: Callable[[], Awaitable[ExperimentRead]]) -> AsyncIterator
     while True:
         yield await read()
         await asyncio.sleep(0.1)
-
-
-def tagged_processes() -> list[int]:
-    """Engines whose supervisor is this process."""
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        try:
-            environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
-        except OSError:
-            continue
-        if TAG_VARIABLE.encode() in environment and f"VERDRAFT_SUPERVISOR={os.getpid()}:".encode() in environment:
-            found.append(int(entry.name))
-    return found
 
 
 async def test_every_arm_is_measured_and_reconciles(place: PlaceMaker) -> None:

@@ -42,14 +42,14 @@ def digest_of(files: dict[str, bytes]) -> str:
         return model_digest(Path(directory))
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(FILES, st.data())
 def test_the_order_of_files_does_not_matter(files: dict[str, bytes], data: st.DataObject) -> None:
     names = data.draw(st.permutations(sorted(files)))
     assert digest_of({name: files[name] for name in names}) == digest_of(files)
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(FILES, st.data(), st.sampled_from(["flip", "insert", "remove"]))
 def test_every_byte_is_the_model(files: dict[str, bytes], data: st.DataObject, change: str) -> None:
     name = data.draw(st.sampled_from(sorted(files)))
@@ -64,7 +64,7 @@ def test_every_byte_is_the_model(files: dict[str, bytes], data: st.DataObject, c
     assert digest_of(files | {name: bytes(content)}) != digest_of(files)
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(FILES, NAMES)
 def test_every_name_is_the_model(files: dict[str, bytes], name: str) -> None:
     assume(not any(f == name or f.startswith(f"{name}/") or name.startswith(f"{f}/") for f in files))
@@ -72,7 +72,7 @@ def test_every_name_is_the_model(files: dict[str, bytes], name: str) -> None:
     assert len({digest_of(files), digest_of(files | {name: b""}), digest_of(renamed)}) == 3
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(FILES, st.binary(max_size=40), st.sampled_from(["README.md", "part/README.md"]))
 def test_the_card_is_not_the_model(files: dict[str, bytes], card: bytes, name: str) -> None:
     assume("part" not in files)

@@ -288,3 +288,18 @@ def test_loads_that_say_nothing_are_refused(text: str) -> None:
     with pytest.raises(DomainError) as refused:
         parse_loads(text)
     assert refused.value.problems[0].field == "loads"
+
+
+def test_text_that_looks_like_a_request_s_own_fields_is_left_alone(tmp_path: Path) -> None:
+    """Lines are spliced, not parsed again, when their load point is known: nothing in a row may be taken for it."""
+    row = {
+        "timestamp": 1,
+        "messages": [{"role": "user", "content": '"due_ns":0,"load":"warmup"'}],
+        "max_tokens": 1,
+        "chat_template_kwargs": {"due_ns": 0, "load": "warmup"},
+    }
+    content = b"".join(json.dumps(row | {"timestamp": at}).encode() + b"\n" for at in (1, 4))
+    second = trace_of(imported(tmp_path, "openai", content, warmup=0)).requests[1]
+    assert (second.load, second.due_ns) == ("recorded", 3 * NS_PER_S)
+    assert second.chat_template_kwargs == {"due_ns": 0, "load": "warmup"}
+    assert text_of(second.messages[0]) == '"due_ns":0,"load":"warmup"'

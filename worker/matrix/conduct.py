@@ -21,7 +21,8 @@ from worker.matrix.judging import Row, Statement, judge, statement_of, statement
 from worker.matrix.models import make_models
 from worker.matrix.outcome import EngineOutcome, Records
 from worker.matrix.trial import attempt, with_speculation
-from worker.runtimes.registry import RuntimeIdentity, inspect_runtime
+from worker.runtimes.asked import capability_of
+from worker.runtimes.registry import RuntimeIdentity, inspect_runtime, inspect_runtimes
 
 HOME = "method-matrix"
 MTP_SUFFIX = "_mtp"
@@ -61,6 +62,8 @@ def open_matrix(settings: Settings, name: str, *, fresh: bool, say: Say) -> Matr
     make_models(settings.model_root, home / "models")
     own = settings.model_copy(update={"model_root": home / "models"})
     runtime = inspect_runtime(settings.runtime_root / name)
+    for found in inspect_runtimes(settings.runtime_root):
+        capability_of(found, settings.home, say)  # asked here, so that what is said of it does not end up in an answer
     host = HostCapability.model_validate(capabilities(own))
     matrix = Matrix(own, runtime, host, Records(home, runtime.digest, fresh=fresh), say)
     if matrix.capability.unavailable:

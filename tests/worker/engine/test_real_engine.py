@@ -4,6 +4,7 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from app.domain.evidence import CounterDeltas
 from app.domain.exposition import counter_deltas
 from app.domain.launch import LaunchSpec, launch_spec
 from app.domain.observation import SpeculationCounts
+from app.domain.resolution import differences
+from app.domain.startup import WarningEffect
 from app.settings import Settings
 from tests.factories import BASELINE, make_manifest
 from worker.engine import containment
@@ -89,7 +92,7 @@ async def serve(arm: str, scratch: Path) -> tuple[list[dict[str, Any]], CounterD
     """Start the arm, send the requests together, and stop; what they said, what was counted, what was resolved."""
     tag = f"real:{scratch.name}"
     async with VllmServer(spec(arm, scratch), scratch / "log", tag=tag, startup_timeout_s=300) as server:
-        resolved = await server.resolved_config()
+        resolved = (await server.configuration()).values
         assert len(containment.members(tag, leader=-1)) >= PROCESSES_MIN, "the tag is lost where titles overwrite it"
         assert server.memory()["kv_cache_tokens"]
         before = await quiesced(server.socket_path)
@@ -120,3 +123,27 @@ async def test_ngram_per_request_sums_equal_the_counters_exactly(scratch: Path) 
     assert tuple(by_position) == deltas.spec_decode_num_accepted_tokens_per_pos
     assert deltas.spec_decode_num_accepted_tokens
     assert resolved["speculative_config.method"] == "ngram"
+
+
+def confounded(arm: LaunchSpec) -> LaunchSpec:
+    """The arm with a shorter context, a prefix cache, and a model runner that the engine may choose."""
+    argv = list(arm.argv)
+    argv[argv.index("--max-model-len") + 1] = "256"
+    argv[argv.index("--no-enable-prefix-caching")] = "--enable-prefix-caching"
+    env = {name: value for name, value in arm.env.items() if name != "VLLM_USE_V2_MODEL_RUNNER"}
+    return replace(arm, argv=tuple(argv), env=env)
+
+
+async def test_a_confounded_pair_is_named_from_the_engines_own_documents(scratch: Path) -> None:
+    stated: list[dict[str, str]] = []
+    warned: list[set[str]] = []
+    for name, launch in (("target", spec("target-only", scratch)), ("arm", confounded(spec("ngram-k4", scratch)))):
+        async with VllmServer(launch, scratch / name, tag=f"real:{scratch.name}", startup_timeout_s=300) as server:
+            stated.append((await server.configuration()).values)
+            warned.append({w.name for w in server.warnings() if w.effect is WarningEffect.FAILS_PREFLIGHT})
+    assert differences(*stated) == {
+        "model_config.max_model_len": ("512", "256"),
+        "cache_config.enable_prefix_caching": ("false", "true"),
+        "env.VLLM_USE_V2_MODEL_RUNNER": ("false", None),
+    }
+    assert warned == [set(), {"runner_replaced"}]
