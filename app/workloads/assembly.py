@@ -28,7 +28,7 @@ def trace_lines(header: TraceHeader, spool: Spool, timeline: Timeline) -> Iterat
 
 def _dealt(line: bytes, load: str, due_ns: int) -> bytes:
     """The draft's line with its load point and offset: spliced where the place is plain, which spares parsing it."""
-    if line.count(_STAND_IN) >= 1:
+    if line.count(_STAND_IN) == 1:
         return line.replace(_STAND_IN, f'"due_ns":{due_ns},"load":"{load}"'.encode())
     return canonical_json(json.loads(line) | {"load": load, "due_ns": due_ns})
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Self
 
@@ -19,12 +19,12 @@ OWNER_ONLY = 0o600
 
 
 class PrivateSink:
-    """A context manager; what was private is on disk only under its own temporary name until ``publish``."""
+    """A context manager; until ``publish`` what is private is in a nameless file, of which nothing stays."""
 
     def __init__(self, spool: Spool, key: ProjectKey, directory: Path) -> None:
         self._spool = spool
         self._key = key
-        self._file = NamedTemporaryFile("w+b", dir=directory, prefix=".workload-", suffix=".private")  # noqa: SIM115
+        self._file = TemporaryFile("w+b", dir=directory)  # noqa: SIM115
 
     def __enter__(self) -> Self:
         return self

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Self
 
@@ -19,10 +19,10 @@ Integers = npt.NDArray[np.int64]
 
 
 class Spool:
-    """Rows' drafts in a temporary file beside the output; a context manager that removes it."""
+    """Rows' drafts in a nameless file on the output's disk; a context manager. Nothing stays of it, even when killed."""
 
     def __init__(self, directory: Path) -> None:
-        self._file = NamedTemporaryFile("w+b", dir=directory, prefix=".workload-", suffix=".spool")  # noqa: SIM115
+        self._file = TemporaryFile("w+b", dir=directory)  # noqa: SIM115
         self._offsets = array("q")
         self._arrivals = array("q")
         self._turns = array("q")
