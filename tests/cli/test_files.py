@@ -69,3 +69,12 @@ def test_a_file_that_is_no_bundle_does_not_verify(verdraft: Verdraft, tmp_path: 
     path = tmp_path / "bundle.tar.zst"
     path.write_bytes(b"not a bundle")
     assert verdraft("verify", path).exit_code == 1
+
+
+def test_a_workload_is_read_as_strictly_as_the_service_reads_it(verdraft: Verdraft, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_bytes(make_trace().encode().replace(b'"due_ns":0', b'"due_ns":0,"due_ns":1', 1))
+    refused = verdraft("workload", "show", path)
+    assert refused.exit_code == 1
+    assert "due_ns" in refused.stderr
+    assert "twice" in refused.stderr

@@ -69,11 +69,14 @@ def test_another_distribution_or_version_makes_another_environment(root: Path) -
 
 
 def test_start_scripts_and_compiled_files_do_not_count(root: Path) -> None:
-    before = read_environment(root).digest
+    record = root / SITE / "torch-2.13.0+cpu.dist-info" / "RECORD"
+    record.write_text(f"{record.read_text()}__pycache__/torch.cpython-311.pyc,sha256=of-the-wheel,1\n")
+    before = read_environment(root)
     (root / "bin" / "torch").write_text("#!/elsewhere/python\n")
     (root / SITE / "__pycache__").mkdir()
-    (root / SITE / "__pycache__" / "torch.cpython-311.pyc").write_bytes(b"compiled")
-    assert read_environment(root).digest == before
+    (root / SITE / "__pycache__" / "torch.cpython-311.pyc").write_bytes(b"compiled anew")
+    assert read_environment(root) == before
+    assert before.altered == ()
 
 
 def test_what_was_checked_is_remembered_and_a_broken_memory_costs_only_time(root: Path, tmp_path: Path) -> None:
