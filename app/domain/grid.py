@@ -13,7 +13,7 @@ from typing import Any, Final
 from app.domain.errors import FieldProblem
 
 AXES: Final = ("num_speculative_tokens", "rejection_sampling", "draft_sample_method")
-"""Keys of ``speculation`` that may be lists, in the order in which they are named and varied."""
+"""Keys of ``speculation`` that may be lists (or a line with commas), in the order in which they are named and varied."""
 ARMS_MAX: Final = 32
 
 
@@ -30,7 +30,7 @@ def expand_arm(arm: Any) -> Expansion:
     speculation: Any = arm.get("speculation") if isinstance(arm, dict) else None
     if not isinstance(speculation, dict):
         return Expansion((arm,))
-    axes = {key: speculation[key] for key in AXES if isinstance(speculation.get(key), list)}
+    axes = {key: values for key in AXES if (values := _listed(speculation.get(key))) is not None}
     problems = tuple(_problems(axes))
     sound = {key: values for key, values in axes.items() if f"speculation.{key}" not in {p.field for p in problems}}
     rest = {**arm, "speculation": {key: value for key, value in speculation.items() if key not in axes}}
@@ -38,6 +38,13 @@ def expand_arm(arm: Any) -> Expansion:
         return Expansion((_at(rest, {key: values[0] for key, values in sound.items()}),), problems)
     combinations = (dict(zip(sound, values, strict=True)) for values in product(*sound.values()))
     return Expansion(tuple(_at(rest, point) for point in combinations), problems)
+
+
+def _listed(value: Any) -> list[Any] | None:
+    """A list, or ``2, 4, 8`` on one line, as a form's input has it; ``None`` for a single value."""
+    if isinstance(value, str) and "," in value:
+        return [part.strip() for part in value.split(",")]
+    return value if isinstance(value, list) else None
 
 
 def _problems(axes: Mapping[str, list[Any]]) -> Iterator[FieldProblem]:

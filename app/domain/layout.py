@@ -5,11 +5,12 @@ absent. Problems found later in the frozen form are told in the fields of the do
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from app.domain.errors import FieldProblem
+from app.domain.errors import FieldProblem, ManifestRefused
 from app.domain.grid import expand_arm
 from app.domain.refusals import dotted
 from app.domain.vocabulary import BASELINE_ARM, Method
@@ -60,6 +61,15 @@ def read_layout(document: Any) -> Layout:
     if not isinstance(arms, list):
         return Layout(written, (), tuple(problems))
     return _expanded(written, arms, origins or [f"arms[{i}]" for i in range(len(arms))], problems)
+
+
+@contextmanager
+def as_written(document: Any) -> Generator[None, None, None]:
+    """Within: a ``ManifestRefused`` about the frozen form is told in the fields of the document that was written."""
+    try:
+        yield
+    except ManifestRefused as error:
+        raise ManifestRefused(*read_layout(document).told(list(error.problems))) from error
 
 
 def _expanded(written: dict[str, Any], arms: list[Any], origins: list[str], problems: list[FieldProblem]) -> Layout:

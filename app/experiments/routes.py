@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
 from app.domain.errors import IllegalTransition, ManifestRefused, NotFound
+from app.domain.layout import as_written
 from app.domain.manifest import Manifest, parse_manifest
 from app.domain.vocabulary import Sha256
 from app.errors import PayloadTooLarge, TooManyStreams, UnsupportedMediaType, responses
@@ -49,7 +50,10 @@ ServiceDep = Annotated[ExperimentService, Depends(experiment_service)]
 )
 async def register(request: Request, response: Response, service: ServiceDep) -> ExperimentRead:
     """Register a manifest. The same manifest again gives the first experiment, with status 200."""
-    experiment, created = await service.register(parse_manifest(await decoded_body(request)))
+    document = await decoded_body(request)
+    manifest = parse_manifest(document)
+    with as_written(document):
+        experiment, created = await service.register(manifest)
     response.status_code = 201 if created else 200
     response.headers["Location"] = experiment.links.self
     return experiment

@@ -153,7 +153,9 @@ def _complete(arm: dict[str, Any]) -> None:
     speculation = arm["speculation"]
     if speculation["method"] not in METHODS_WITH_MODEL:
         arm.pop("draft_or_speculator", None)
-    default = f"{speculation['method']}-k{speculation.get('num_speculative_tokens', '')}".replace("_", "-")
+    k = speculation.get("num_speculative_tokens", "")
+    named = "" if "," in k else f"-k{k}"  # several make a grid, whose arms are named by the manifest
+    default = f"{speculation['method']}{named}".replace("_", "-")
     arm.setdefault("name", default)
 
 

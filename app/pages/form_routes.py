@@ -7,7 +7,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.domain.errors import DomainError, FieldProblem
-from app.domain.manifest import Manifest, parse_manifest
+from app.domain.layout import as_written, read_layout
+from app.domain.manifest import parse_manifest
 from app.domain.preflight import problems_of
 from app.intake import decode_yaml
 from app.pages import guard
@@ -15,6 +16,7 @@ from app.pages.checks import check_groups, tally
 from app.pages.form import WITH_DRAFT, FormState, empty_form, input_names, manifest_document, read_form, with_problems
 from app.pages.offer import Offer
 from app.pages.page_route import PageRoute, Source
+from app.pages.ranges import range_of
 from app.pages.views import page
 from app.preflight.schemas import PreflightRead
 
@@ -36,7 +38,10 @@ async def submit_form(request: Request, source: Source) -> Response:
     """Submit the form or the pasted manifest; problems come back beside their inputs."""
     state, offer = await _posted(request), await source.offer()
     try:
-        submitted, _ = await source.experiments.register(_manifest(state, offer))
+        document = _document(state, offer)
+        manifest = parse_manifest(document)
+        with as_written(document):
+            submitted, _ = await source.experiments.register(manifest)
     except DomainError as error:
         state = _with_problems(state, error.problems)
         return _form_page(request, state, offer, status=HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -48,10 +53,12 @@ async def check_form(request: Request, source: Source) -> Response:
     """Check the form or the pasted manifest and register nothing; with htmx only the sheet is exchanged."""
     state, offer = await _posted(request), await source.offer()
     try:
-        found = await source.preflights.check(_manifest(state, offer))
+        document = _document(state, offer)
+        found = await source.preflights.check(parse_manifest(document))
     except DomainError as error:
         return _form_page(request, _with_problems(state, error.problems), offer)
-    return _form_page(request, _with_problems(state, problems_of(found.checks)), offer, found)
+    problems = read_layout(document).told(problems_of(found.checks))
+    return _form_page(request, _with_problems(state, problems), offer, found)
 
 
 async def _posted(request: Request) -> FormState:
@@ -63,9 +70,9 @@ async def _posted(request: Request) -> FormState:
     return state
 
 
-def _manifest(state: FormState, offer: Offer) -> Manifest:
+def _document(state: FormState, offer: Offer) -> Any:
     pasted = state.value("manifest")
-    return parse_manifest(decode_yaml(pasted.encode(), "manifest") if pasted else manifest_document(state, offer))
+    return decode_yaml(pasted.encode(), "manifest") if pasted else manifest_document(state, offer)
 
 
 def _with_problems(state: FormState, problems: tuple[FieldProblem, ...] | list[FieldProblem]) -> FormState:
@@ -81,6 +88,7 @@ def _form_page(
     status: int = HTTPStatus.OK,
 ) -> Response:
     context: dict[str, Any] = {"form": state, "offer": offer, "methods_with_draft": WITH_DRAFT, "preflight": found}
+    context["range_of"] = range_of
     if found is not None:
         context |= {"groups": check_groups(found.checks), "tally": tally(found.checks)}
     context["methods"] = [(method, method) for method in offer.methods()]

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.domain.errors import ManifestRefused
+from app.domain.errors import FieldProblem, ManifestRefused
+from app.domain.layout import as_written
 from app.domain.manifest import parse_manifest
 from tests.factories import BASELINE, DRAFT, NGRAM, manifest_document
 
@@ -47,6 +48,11 @@ def test_a_single_arm_may_be_a_grid() -> None:
     assert [arm.name for arm in manifest.arms] == ["target-only", "ngram-k2", "ngram-k4"]
 
 
+def test_a_line_with_commas_is_a_list() -> None:
+    assert _names(_draft(num_speculative_tokens="2, 4,8")) == ["draft-k2", "draft-k4", "draft-k8"]
+    assert _names(_draft(rejection_sampling="standard,block")) == ["draft-standard", "draft-block"]
+
+
 def test_a_list_of_one_is_named_too() -> None:
     assert _names(_draft(num_speculative_tokens=[4])) == ["draft-k4"]
 
@@ -70,3 +76,15 @@ def test_too_many_arms_in_all_are_refused_with_the_bound() -> None:
     grids = [_draft(num_speculative_tokens=list(range(1, 17))) | {"name": f"d{i}"} for i in range(2)]
     with pytest.raises(ManifestRefused, match="32"):
         parse_manifest(manifest_document(arms=[BASELINE, *grids]))
+
+
+def test_what_is_found_later_is_told_of_the_arm_that_was_written() -> None:
+    grid = manifest_document(arms=[BASELINE, _draft(num_speculative_tokens=[2, 4]), NGRAM])
+    problems = [FieldProblem(f"arms[{i}].speculation.method", "no", "no") for i in (1, 2, 3)]
+    with pytest.raises(ManifestRefused) as refused, as_written(grid):
+        raise ManifestRefused(*problems, FieldProblem("workloads[0].trace", "unknown", "upload it"))
+    assert [p.field for p in refused.value.problems] == [
+        "arms[1].speculation.method",
+        "arms[2].speculation.method",
+        "workloads[0].trace",
+    ]

@@ -98,3 +98,9 @@ def test_a_closed_loop_is_written_by_its_clients() -> None:
     form = empty_form(offer)
     document = manifest_document(form.model_copy(update={"values": form.values | {"name": "mine"}}), offer)
     assert document["loads"] == [{"name": "low", "regime": "latency", "kind": "closed_loop", "clients": 4}]
+
+
+def test_several_k_make_an_arm_of_each() -> None:
+    typed = {"arms[1].speculation.num_speculative_tokens": "2, 4"}
+    manifest = parse_manifest(manifest_document(read_form(posted(**typed)), OFFER))
+    assert [arm.name for arm in manifest.arms] == ["target-only", "ngram-k2", "ngram-k4"]

@@ -125,6 +125,10 @@ async def test_ngram_per_request_sums_equal_the_counters_exactly(scratch: Path) 
     assert resolved["speculative_config.method"] == "ngram"
 
 
+def unchanged(arm: LaunchSpec) -> LaunchSpec:
+    return arm
+
+
 def confounded(arm: LaunchSpec) -> LaunchSpec:
     """The arm with a shorter context, a prefix cache, and a model runner that the engine may choose."""
     argv = list(arm.argv)
@@ -137,8 +141,11 @@ def confounded(arm: LaunchSpec) -> LaunchSpec:
 async def test_a_confounded_pair_is_named_from_the_engines_own_documents(scratch: Path) -> None:
     stated: list[dict[str, str]] = []
     warned: list[set[str]] = []
-    for name, launch in (("target", spec("target-only", scratch)), ("arm", confounded(spec("ngram-k4", scratch)))):
-        async with VllmServer(launch, scratch / name, tag=f"real:{scratch.name}", startup_timeout_s=300) as server:
+    for arm, change in (("target-only", unchanged), ("ngram-k4", confounded)):
+        place = scratch / arm
+        place.mkdir()
+        launch = change(spec(arm, place))
+        async with VllmServer(launch, place / "log", tag=f"real:{scratch.name}", startup_timeout_s=300) as server:
             stated.append((await server.configuration()).values)
             warned.append({w.name for w in server.warnings() if w.effect is WarningEffect.FAILS_PREFLIGHT})
     assert differences(*stated) == {
