@@ -12,25 +12,11 @@ from app.domain.evidence import CounterDeltas, Failure, Gauges
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.observation import RequestObservation
 from app.domain.run_summary import summarise
-from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
+from app.domain.startup import StartupWarning
 from app.evidence.repository import EvidenceRepository
+from app.runs.facts import SessionFacts
 from app.runs.repository import BlockRepository, ClaimedBlock
 from worker.artifacts import store
-
-
-@dataclass(frozen=True, slots=True)
-class SessionFacts:
-    """What is known of a server once it has started (or has failed to)."""
-
-    startup_ns: int | None
-    argv: tuple[str, ...]
-    log_sha256: str
-    resolved_config: dict[str, str]
-    config_source: ConfigSource | None
-    memory: dict[str, str]
-    warnings: tuple[StartupWarning, ...]
-    canary: CanaryFacts | None
-    flags_left_out: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +40,7 @@ class Recorder:
     async def describe_session(self, session_id: UUID, facts: SessionFacts) -> None:
         """How the server started and what it resolved."""
         async with self.database.transaction() as session:
-            await BlockRepository(session).describe_session(
-                session_id,
-                self.block.fence,
-                startup_ns=facts.startup_ns,
-                argv=facts.argv,
-                log_sha256=facts.log_sha256,
-                resolved_config=facts.resolved_config,
-                config_source=facts.config_source,
-                memory=facts.memory,
-                warnings=facts.warnings,
-                canary=facts.canary,
-                flags_left_out=facts.flags_left_out,
-            )
+            await BlockRepository(session).describe_session(session_id, self.block.fence, facts)
 
     async def record_warnings(self, session_id: UUID, warnings: tuple[StartupWarning, ...]) -> None:
         """The known warnings of the whole log, when the session is over."""

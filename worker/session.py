@@ -13,12 +13,12 @@ from app.domain.lifecycle import SessionState
 from app.domain.schedule import PlannedSession
 from app.domain.startup import CanaryFacts
 from app.domain.vocabulary import FailureClass
+from app.runs.facts import SessionFacts
 from worker.bench import Bench, RunFailed
 from worker.engine import log_lines
 from worker.engine.scrape import ScrapeFailed
 from worker.engine.server import Configuration, StartupFailed, VllmServer
 from worker.measurement import conduct_run, warm_up
-from worker.recorder import SessionFacts
 
 
 async def conduct_session(bench: Bench, planned: PlannedSession) -> None:

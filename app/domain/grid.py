@@ -13,7 +13,7 @@ from typing import Any, Final
 from app.domain.errors import FieldProblem
 
 AXES: Final = ("num_speculative_tokens", "rejection_sampling", "draft_sample_method")
-"""Keys of ``speculation`` that may be lists (or a line with commas), in the order in which they are named and varied."""
+"""Keys of ``speculation`` that may be lists (or a line with commas), in the order in which they are named."""
 ARMS_MAX: Final = 32
 
 

@@ -32,8 +32,9 @@ from app.domain.lifecycle import (
 )
 from app.domain.manifest import Manifest
 from app.domain.run_summary import RunSummary
-from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
+from app.domain.startup import StartupWarning
 from app.domain.vocabulary import FailureClass
+from app.runs.facts import SessionFacts
 
 __all__ = ["BlockRepository", "ClaimedBlock", "Fenced", "Heartbeat"]
 
@@ -180,36 +181,22 @@ class BlockRepository:
             raise IllegalTransition.of("state", f"session {current} cannot become {state}", "follow the lifecycle")
         await touch(self._session, experiment_id)
 
-    async def describe_session(
-        self,
-        session_id: UUID,
-        fence: int,
-        *,
-        startup_ns: int | None,
-        argv: Sequence[str],
-        log_sha256: str | None,
-        resolved_config: dict[str, str],
-        config_source: ConfigSource | None = None,
-        memory: dict[str, str],
-        warnings: Sequence[StartupWarning] = (),
-        canary: CanaryFacts | None = None,
-        flags_left_out: dict[str, str] | None = None,
-    ) -> None:
+    async def describe_session(self, session_id: UUID, fence: int, facts: SessionFacts) -> None:
         """Record how a session's server started and what it says of itself."""
         experiment_id = await hold_session(self._session, session_id, fence)
         await self._session.execute(
             update(SessionRow)
             .where(SessionRow.id == session_id)
             .values(
-                startup_ns=startup_ns,
-                argv=list(argv),
-                log_sha256=log_sha256,
-                resolved_config=storable(resolved_config),
-                config_source=config_source,
-                memory=storable(memory),
-                warnings=_documents(warnings),
-                canary=None if canary is None else canary.model_dump(mode="json"),
-                flags_left_out=storable(flags_left_out or {}),
+                startup_ns=facts.startup_ns,
+                argv=list(facts.argv),
+                log_sha256=facts.log_sha256,
+                resolved_config=storable(facts.resolved_config),
+                config_source=facts.config_source,
+                memory=storable(facts.memory),
+                warnings=_documents(facts.warnings),
+                canary=None if facts.canary is None else facts.canary.model_dump(mode="json"),
+                flags_left_out=storable(facts.flags_left_out),
             )
         )
         await touch(self._session, experiment_id)

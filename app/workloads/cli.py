@@ -17,6 +17,9 @@ FormatName = Annotated[
     str | None, typer.Option("--format", help="The source's format, where the file does not say it.")
 ]
 Load = Annotated[str, typer.Option("--load", help="The load point.")]
+Corpus = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Real prompts for a trace of lengths.")]
+HowToJoin = Annotated[Join | None, typer.Option(help="Whole prompts of about the length, or text cut into blocks.")]
+AllowReuse = Annotated[bool, typer.Option("--allow-reuse", help="Use the corpus again when it is used up.")]
 
 
 @app.command("import")
@@ -29,16 +32,10 @@ def import_workload(
     bad_rows: Annotated[Path | None, typer.Option(help="Write every bad row's place and reason there.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop once so many rows are kept.")] = None,
     tokenizer: Annotated[str | None, typer.Option(help="tokenizer.json, its directory, or a bundled model.")] = None,
-    corpus: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Real prompts for a trace of lengths.")
-    ] = None,
+    corpus: Corpus = None,
     corpus_format: Annotated[str | None, typer.Option(help="The corpus' format.")] = None,
-    join: Annotated[
-        Join | None, typer.Option(help="Whole prompts of about the length, or text cut into blocks.")
-    ] = None,
-    allow_reuse: Annotated[
-        bool, typer.Option("--allow-reuse", help="Use the corpus again when it is used up.")
-    ] = False,
+    join: HowToJoin = None,
+    allow_reuse: AllowReuse = False,
     block_tokens: Annotated[int, typer.Option(min=1, help="Tokens of the prompt for each hash id.")] = 512,
     loads: Annotated[
         str | None, typer.Option(help="NAME[=RATE[@SECONDS|xREQUESTS]] or NAME=NclientsxREQUESTS, …")

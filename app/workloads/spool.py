@@ -19,7 +19,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Spool:
-    """Rows' drafts in a nameless file on the output's disk; a context manager. Nothing stays of it, even when killed."""
+    """Rows' drafts in a nameless file on the output's disk; a context manager. Nothing stays of it after a kill."""
 
     def __init__(self, directory: Path) -> None:
         self._file = TemporaryFile("w+b", dir=directory)  # noqa: SIM115

@@ -22,6 +22,7 @@ from app.domain.trace import Trace
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, FailureClass, Outcome
 from app.evidence.repository import EvidenceRepository
 from app.experiments.repository import ExperimentRepository
+from app.runs.facts import SessionFacts
 from app.runs.repository import BlockRepository, ClaimedBlock
 from tests.factories import BASELINE, DRAFT, NGRAM, make_manifest, make_trace
 from tests.factories_host import make_host
@@ -143,9 +144,7 @@ class _Teller:
             blocks = BlockRepository(session)
             session_id = await blocks.start_session(block.id, block.fence, planned.arm, planned.position)
             await EvidenceRepository(session).record_artifact("log", log, f"{log}.log", session_id, None, len(LOG))
-            await blocks.describe_session(
-                session_id,
-                block.fence,
+            facts = SessionFacts(
                 startup_ns=None if planned.arm == self._story.failing_arm else 24_500 * NS_PER_MS,
                 argv=("vllm", "serve"),
                 log_sha256=log,
@@ -154,6 +153,7 @@ class _Teller:
                 warnings=() if planned.arm == BASELINE_ARM else (NOTICE,),
                 canary=CanaryFacts(exposes_speculation=planned.arm != BASELINE_ARM, drafted=60),
             )
+            await blocks.describe_session(session_id, block.fence, facts)
         return session_id
 
     async def _move(self, session_id: UUID, fence: int, *states: SessionState, failure: Failure | None = None) -> None:

@@ -13,6 +13,7 @@ from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning, Warnin
 from app.domain.vocabulary import FailureClass
 from app.evidence.repository import EvidenceRepository
 from app.evidence.views.repository import EvidenceViews
+from app.runs.facts import SessionFacts
 from app.runs.repository import Fenced
 from tests.db.conftest import Bench
 from tests.factories import make_observation, make_trace
@@ -155,19 +156,18 @@ async def test_a_failed_run_keeps_its_class_counters_and_odd_text(bench: Bench) 
     block = await bench.claim()
     session_id, run_id = await bench.start_run(block)
     dead = Failure(failure_class=FailureClass.ENGINE_DEAD, message="killed\x00 by signal 9")
+    facts = SessionFacts(
+        startup_ns=5,
+        argv=("vllm", "serve"),
+        log_sha256="e" * 64,
+        resolved_config={"model.dtype": "float32\x00"},
+        config_source=ConfigSource.LOG,
+        memory={"kv": "1 GiB"},
+        canary=CanaryFacts(exposes_speculation=True, drafted=3, accepted=2),
+        flags_left_out={"--some-flag": "nothing"},
+    )
     async with bench.blocks() as blocks:
-        await blocks.describe_session(
-            session_id,
-            block.fence,
-            startup_ns=5,
-            argv=("vllm", "serve"),
-            log_sha256="e" * 64,
-            resolved_config={"model.dtype": "float32\x00"},
-            config_source=ConfigSource.LOG,
-            memory={"kv": "1 GiB"},
-            canary=CanaryFacts(exposes_speculation=True, drafted=3, accepted=2),
-            flags_left_out={"--some-flag": "nothing"},
-        )
+        await blocks.describe_session(session_id, block.fence, facts)
         await blocks.record_warnings(session_id, block.fence, [WARNED.model_copy(update={"line": "odd\x00"})])
         await blocks.finish_run(run_id, block.fence, RunState.FAILED, failure=dead, counters=COUNTS, summary=None)
         await blocks.move_session(session_id, block.fence, SessionState.FAILED, dead)
