@@ -1,7 +1,7 @@
 """A run whose client lagged is void: it is repeated, kept as evidence and never counted."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 import psutil
@@ -17,7 +17,7 @@ STOPPED_S = 0.2
 
 
 @asynccontextmanager
-async def hindered(*attempts: str) -> AsyncIterator[None]:
+async def hindered(*attempts: str) -> AsyncGenerator[None, None]:
     """Stop and continue, again and again, every client process that replays one of ``attempts`` (``low-1``)."""
     task = asyncio.create_task(_hinder(attempts))
     try:
