@@ -13,7 +13,6 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.canonical import digest
-from app.domain.conversation import NamedTool
 from app.domain.errors import FieldProblem
 from app.domain.manifest import Manifest
 from app.domain.trace_header import TRACE_FORMAT, TraceHeader, TraceLoad
@@ -95,9 +94,13 @@ def read_requests(lines: Iterable[bytes], *loads: str) -> RequestStream:
     return RequestStream(header, (r for r in requests if not loads or r.load in loads))
 
 
+_NEEDS_PARSER = ("tool_choice:auto", "tool_choice:named", "tool_choice:required")
+"""Features of a summary; vLLM 0.32 refuses even a named function without a parser."""
+
+
 def fits(manifest: Manifest, summary: TraceSummary) -> bool:
     """Whether a summary alone shows that ``check_fit`` finds nothing; if not, its requests have to be looked at."""
-    asked = set(summary.features) & {"min_p", "logit_bias", "tool_choice:auto"}
+    asked = set(summary.features) & {"min_p", "logit_bias", *_NEEDS_PARSER}
     loads = [summary.header.load(load.name) for load in manifest.loads]
     offered = [(there.rate_rps, there.clients) if there else None for there in loads]
     wanted = [(load.rate_rps, load.clients) for load in manifest.loads]
@@ -132,8 +135,6 @@ def _misfits(manifest: Manifest, request: TraceRequest) -> Iterator[tuple[str, s
         yield message, "raise serving.max_model_len or shorten the request"
     if request.sampling and (request.sampling.min_p or request.sampling.logit_bias):
         yield f"{who}: vLLM takes neither min_p nor logit_bias with speculation", "leave them out of the trace"
-    if request.tools and not isinstance(request.tool_choice, NamedTool) and request.tool_choice in {None, "auto"}:
-        yield (
-            f"{who}: tool_choice auto needs a tool parser, which the launch does not set",
-            'set tool_choice to "required", "none" or one function',
-        )
+    if request.tools and request.tool_choice != "none":
+        message = f"{who}: vLLM answers with tools only where --tool-call-parser is set, which no launch does"
+        yield message, 'set tool_choice to "none", or leave the tools out'
