@@ -1,5 +1,6 @@
 """What is kept of every server's start, and that a pair which differs in more than speculation is caught and named."""
 
+import shutil
 from typing import Any
 
 import pytest
@@ -107,6 +108,7 @@ async def test_a_missing_metric_fails_the_run_by_its_name(place: PlaceMaker) -> 
 
 async def test_an_engine_without_counts_per_request_is_measured_by_its_counters(place: PlaceMaker) -> None:
     here = place()
+    shutil.rmtree(here.runtime_root / "fake")
     make_fake_runtime(here.runtime_root / "fake", version="0.27.0")
     runtime = inspect_runtime(here.runtime_root / "fake").ref
     manifest = await here.submit(runtime=runtime, engine_below_floor="the test needs an old one", blocks=2)
