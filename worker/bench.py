@@ -11,6 +11,7 @@ from app.domain.trace import Trace
 from app.domain.vocabulary import Method
 from worker.cores import CoreSplit
 from worker.recorder import Recorder
+from worker.replay.process import ReplayClient
 
 
 class RunFailed(Exception):
@@ -39,6 +40,7 @@ class Bench:
     schema: EngineSchema
     startup_timeout_s: float
     cores: CoreSplit
+    client: ReplayClient
     recorder: Recorder
 
     def may_repeat(self, arm_name: str) -> bool:

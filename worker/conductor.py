@@ -22,6 +22,7 @@ from worker.identity import capabilities
 from worker.lease import LEASE_S, CancelRequested, Lease, LeaseLost
 from worker.pins import resolve_pins
 from worker.recorder import Recorder
+from worker.replay.process import ReplayClient
 from worker.session import conduct_session
 
 log = structlog.get_logger()
@@ -67,22 +68,24 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock) -> 
     async with database.reader() as session:
         evidence = EvidenceRepository(session)
         traces = {w.name: await evidence.read_trace(w.trace) for w in block.manifest.workloads}
-    bench = Bench(
-        experiment_id=block.experiment_id,
-        block_index=block.index,
-        manifest=block.manifest,
-        traces=traces,
-        executable=pins.executable,
-        model_paths=pins.model_paths,
-        model_facts_path=settings.home / "model-facts" / pins.runtime_digest,
-        serve_flags=None if pins.runtime.unavailable else pins.runtime.serve_flags,
-        schema=schema_of(pins.runtime.version, pins.runtime.serve_flags),
-        startup_timeout_s=settings.startup_timeout_s,
-        cores=split_cores(),
-        recorder=Recorder(database, block, settings.artifact_root),
-    )
-    for planned in plan(block.manifest)[block.index].sessions:
-        await conduct_session(bench, planned)
+    async with ReplayClient() as client:
+        bench = Bench(
+            experiment_id=block.experiment_id,
+            block_index=block.index,
+            manifest=block.manifest,
+            traces=traces,
+            executable=pins.executable,
+            model_paths=pins.model_paths,
+            model_facts_path=settings.home / "model-facts" / pins.runtime_digest,
+            serve_flags=None if pins.runtime.unavailable else pins.runtime.serve_flags,
+            schema=schema_of(pins.runtime.version, pins.runtime.serve_flags),
+            startup_timeout_s=settings.startup_timeout_s,
+            cores=split_cores(),
+            client=client,
+            recorder=Recorder(database, block, settings.artifact_root),
+        )
+        for planned in plan(block.manifest)[block.index].sessions:
+            await conduct_session(bench, planned)
 
 
 async def _publish(database: Database, settings: Settings, worker: str) -> None:

@@ -22,7 +22,7 @@ from worker.cores import stolen_cpu_ns
 from worker.engine import log_lines
 from worker.engine.scrape import Sampler, ScrapeFailed, quiesced, scrape
 from worker.engine.server import VllmServer
-from worker.replay.process import ReplayFailed, ReplayRecord, replay
+from worker.replay.process import ReplayFailed, ReplayRecord
 from worker.requests import cache_salt, replay_plan
 
 RUN_ATTEMPTS_MAX = 3
@@ -140,7 +140,7 @@ async def _replay(
     sampling, cores = bench.manifest.sampling, bench.cores.client
     plan = replay_plan(requests, sampling, salt=salt, server=server.spec, cores=cores, clients=clients)
     try:
-        return await replay(plan, directory)
+        return await bench.client.replay(plan, directory)
     except ReplayFailed as error:
         raise RunFailed(Failure(failure_class=FailureClass.INFRA, message=f"the client failed: {error}")) from error
 

@@ -50,7 +50,7 @@ async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratc
     )
     try:
         async with server:
-            await _describe(bench, session_id, server, await server.configuration(), await server.canary_facts())
+            await _warm_up(bench, session_id, server, scratch)
             await _measure(bench, planned, session_id, server, scratch)
     except StartupFailed:
         await _describe(bench, session_id, server, server.logged_configuration(), None)
@@ -61,10 +61,21 @@ async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratc
         await bench.recorder.record_warnings(session_id, server.warnings())
 
 
+async def _warm_up(bench: Bench, session_id: UUID, server: VllmServer, scratch: Path) -> None:
+    """Warm up, and meanwhile ask what the server resolved: vLLM takes seconds to say."""
+    canary = await server.canary_facts()
+    await bench.recorder.move_session(session_id, SessionState.WARMING)
+    asking = (warm_up(bench, server, scratch), server.configuration())
+    warmed, configuration = await asyncio.gather(*asking, return_exceptions=True)
+    if isinstance(configuration, BaseException):  # of a server that is gone, the log still says what was resolved
+        configuration = server.logged_configuration()
+    await _describe(bench, session_id, server, configuration, canary)
+    if warmed is not None:
+        raise warmed
+
+
 async def _measure(bench: Bench, planned: PlannedSession, session_id: UUID, server: VllmServer, scratch: Path) -> None:
     move = bench.recorder.move_session
-    await move(session_id, SessionState.WARMING)
-    await warm_up(bench, server, scratch)
     await move(session_id, SessionState.MEASURING)
     for condition in planned.runs:
         await conduct_run(bench, condition, session_id, server, scratch)

@@ -17,9 +17,9 @@ from tests.domain.test_trace_sessions import session
 from tests.factories import make_manifest, make_trace
 from tests.fakes.recorder import received
 from tests.fakes.servers import StartedServer, fake_vllm, null_engine
+from tests.worker.replays import replay
 from tests.worker.test_requests import server as launched
 from worker.replay.plan import ReplayPlan, ReplayRequest
-from worker.replay.process import replay
 from worker.requests import replay_plan
 
 FAST = {"ttft_ms": 0.5, "step_ms": {"*": 0.2}}

@@ -16,8 +16,9 @@ import pytest
 from app.domain.observation import RequestObservation
 from app.domain.vocabulary import NS_PER_MS, NS_PER_S, Outcome
 from tests.fakes.servers import StartedServer, null_engine
+from tests.worker.replays import replay
 from worker.replay.plan import ReplayPlan, ReplayRequest
-from worker.replay.process import ReplayFailed, ReplayRecord, collect, replay
+from worker.replay.process import ReplayFailed, ReplayRecord, collect
 
 ONE_TOKEN_EACH = [[0, 1]] * 5
 

@@ -14,8 +14,8 @@ from app.domain.vocabulary import NS_PER_MS, NS_PER_S, Outcome
 from tests.domain.test_trace_sessions import session
 from tests.factories import encode_lines, make_manifest
 from tests.worker.engine.test_real_engine import spec
+from tests.worker.replays import replay
 from worker.engine.server import VllmServer
-from worker.replay.process import replay
 from worker.requests import replay_plan
 
 pytestmark = pytest.mark.real_engine

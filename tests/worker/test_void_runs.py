@@ -32,8 +32,7 @@ async def _hinder(attempts: tuple[str, ...]) -> None:
     while True:
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
-                directory = child.cmdline()[-1]
-                if "worker.replay.child" in child.cmdline() and directory.endswith(attempts):
+                if "worker.replay.child" in child.cmdline() and child.cwd().endswith(attempts):
                     child.suspend()
                     await asyncio.sleep(STOPPED_S)
                     child.resume()

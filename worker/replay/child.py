@@ -1,30 +1,83 @@
-"""The client process: pin, freeze, replay, write. Started by ``worker.replay.process`` only."""
+"""The client process: for each directory that it is told, fork, pin, freeze, replay, write.
+
+Started by ``worker.replay.process`` only. A line of stdin is a directory with a plan, as JSON; the line of
+stdout that answers it is the exit code of its replay.
+"""
 
 import contextlib
 import ctypes
 import gc
+import json
 import os
 import resource
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 from worker.replay.generator import ReplayLoop
 from worker.replay.plan import ReplayPlan, decode_plan
 from worker.replay.recording import Recording, write_recording
 
+PLAN_NAME = "plan.json"
+STDERR_NAME = "client.stderr"
 PREFERRED_NICENESS = -10
 _PR_SET_PDEATHSIG = 1
 
 
-def main(plan_path: Path, directory: Path) -> None:
-    """Replay the plan of ``plan_path`` and leave the recording in ``directory``."""
+def main() -> None:
+    """Answer requests until stdin is closed; SIGTERM stops the replay that runs, or this process if none does."""
     _die_with_parent()
-    plan = decode_plan(plan_path.read_bytes())
+    for line in sys.stdin:
+        sys.stdout.write(f"{_replay_in_child(Path(json.loads(line)))}\n")
+        sys.stdout.flush()
+
+
+def _replay_in_child(directory: Path) -> int:
+    """The exit code of the child; negative where a signal ended it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # no signal is lost while it has two readers
+    child = os.fork()
+    if child == 0:
+        _become_client(directory)
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    _, status = os.waitpid(child, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _become_client(directory: Path) -> None:
+    """Replay and exit; what goes wrong is told on stderr, which is a file of the directory."""
+    returncode = 1
+    try:
+        _die_with_parent()
+        os.chdir(directory)  # tells replays apart for whoever looks at the process
+        _redirect(directory)
+        _replay(directory)
+        returncode = 0
+    except BaseException:  # noqa: BLE001  (never back into the loop of the parent)
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(returncode)
+
+
+def _redirect(directory: Path) -> None:
+    stderr, null = (
+        os.open(directory / STDERR_NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+        os.open(os.devnull, os.O_RDWR),
+    )
+    for stream, target in ((0, null), (1, null), (2, stderr)):
+        os.dup2(target, stream)
+
+
+def _replay(directory: Path) -> None:
+    plan = decode_plan((directory / PLAN_NAME).read_bytes())
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     priority = _claim_host(plan)
     loop = ReplayLoop(plan)
     signal.signal(signal.SIGTERM, lambda *_: loop.cancel())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -60,4 +113,4 @@ def _release_priority(niceness: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main()

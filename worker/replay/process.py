@@ -1,21 +1,25 @@
-"""Run a replay in its own pinned process and read what it recorded.
+"""Run replays in pinned processes of their own and read what they recorded.
 
 The load generator shares no interpreter, event loop or database with anything, so that
 nothing but the engine decides when a reply arrives.
 """
 
 import asyncio
+import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from app.domain.observation import RequestObservation
+from app.domain.vocabulary import NS_PER_S
+from worker.replay.child import PLAN_NAME, STDERR_NAME
 from worker.replay.plan import ReplayPlan, encode_plan
 from worker.replay.recording import READS_NAME, read_recording
 from worker.replay.response import observe
 
-PLAN_NAME = "plan.json"
-STDERR_NAME = "client.stderr"
 STOP_PATIENCE_S = 5.0
 OVERTIME_S = 60.0
 """Beyond lead-in, last due time and drain: for start-up and for writing the recording."""
@@ -39,19 +43,55 @@ class ReplayRecord:
     """What the host granted the client: ``real-time``, or ``nice -10`` to ``nice 0``."""
 
 
-async def replay(plan: ReplayPlan, directory: Path) -> ReplayRecord:
-    """Replay ``plan`` and parse what came back. Raises ``ReplayFailed``.
+class ReplayClient:
+    """The process that forks one child for each replay; it starts with the first, and again where it has died.
 
-    Cancellation stops the client (which still writes what it has; ``collect`` reads it) and re-raises.
+    Imports are paid once, and no replay finds the memory of another. Leave it with ``async with``.
     """
-    directory = directory.resolve()
-    directory.mkdir(parents=True, exist_ok=True)
-    plan_path = directory / PLAN_NAME
-    await asyncio.to_thread(plan_path.write_bytes, encode_plan(plan))
-    returncode = await _run_client(plan, plan_path, directory)
-    if returncode != 0:
-        raise ReplayFailed(f"the client process ended with {returncode}: {_stderr_tail(directory)}")
-    return await asyncio.to_thread(collect, directory)
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()  # its child, if any, dies with it
+            await self._process.wait()
+
+    async def replay(self, plan: ReplayPlan, directory: Path) -> ReplayRecord:
+        """Replay ``plan`` and parse what came back. Raises ``ReplayFailed``.
+
+        Cancellation stops the replay (which still writes what it has; ``collect`` reads it) and re-raises.
+        """
+        directory = directory.resolve()
+        directory.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread((directory / PLAN_NAME).write_bytes, encode_plan(plan))
+        returncode = await self._run(directory, (plan.lead_in_ns + plan.longest_ns()) / NS_PER_S + OVERTIME_S)
+        if returncode != 0:
+            raise ReplayFailed(f"the client process ended with {returncode}: {_stderr_tail(directory)}")
+        return await asyncio.to_thread(collect, directory)
+
+    async def _run(self, directory: Path, patience_s: float) -> int:
+        process = await self._started()
+        ending = asyncio.ensure_future(_ask(process, directory))
+        try:
+            return await asyncio.wait_for(asyncio.shield(ending), patience_s)
+        except TimeoutError as error:
+            raise ReplayFailed("the client process did not end in time and was stopped") from error
+        finally:
+            if not ending.done():
+                await _stop(process, ending)
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            pipe = asyncio.subprocess.PIPE
+            argv = (sys.executable, "-m", "worker.replay.child")
+            self._process = await asyncio.create_subprocess_exec(*argv, cwd=_ROOT, stdin=pipe, stdout=pipe)
+        return self._process
 
 
 def collect(directory: Path) -> ReplayRecord:
@@ -68,30 +108,31 @@ def collect(directory: Path) -> ReplayRecord:
     )
 
 
-async def _run_client(plan: ReplayPlan, plan_path: Path, directory: Path) -> int:
-    argv = (sys.executable, "-m", "worker.replay.child", str(plan_path), str(directory))
-    with (directory / STDERR_NAME).open("wb") as stderr:
-        client = await asyncio.create_subprocess_exec(*argv, cwd=_ROOT, stdin=asyncio.subprocess.DEVNULL, stderr=stderr)
-    try:
-        patience_s = (plan.lead_in_ns + plan.longest_ns()) / 1e9 + OVERTIME_S
-        return await asyncio.wait_for(client.wait(), patience_s)
-    except TimeoutError as error:
-        raise ReplayFailed("the client process did not end in time and was stopped") from error
-    finally:
-        if client.returncode is None:
-            await _stop(client)
+async def _ask(process: asyncio.subprocess.Process, directory: Path) -> int:
+    """Have the directory's plan replayed; the exit code of the replay, or of the process where that ended.
+
+    Raises ``ReplayFailed``.
+    """
+    if process.stdin is None or process.stdout is None:
+        raise ReplayFailed("the client process was started without pipes")
+    with suppress(ConnectionError):  # it has ended, and its exit code says how
+        process.stdin.write(f"{json.dumps(str(directory))}\n".encode())
+        await process.stdin.drain()
+    answer = await process.stdout.readline()
+    return int(answer) if answer else await process.wait()
 
 
-async def _stop(client: asyncio.subprocess.Process) -> None:
+async def _stop(process: asyncio.subprocess.Process, ending: "asyncio.Future[int]") -> None:
     """Ask first, so that partial evidence is written; then insist."""
-    client.terminate()
+    with suppress(ProcessLookupError):
+        process.terminate()
     try:
-        await asyncio.wait_for(client.wait(), STOP_PATIENCE_S)
+        await asyncio.wait_for(ending, STOP_PATIENCE_S)
     except TimeoutError:
-        client.kill()
-        await client.wait()
+        process.kill()
+        await process.wait()
     except asyncio.CancelledError:
-        client.kill()
+        process.kill()
         raise
 
 

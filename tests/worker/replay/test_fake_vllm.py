@@ -15,8 +15,8 @@ from app.domain.exposition import Exposition, counter_deltas, parse_exposition
 from app.domain.observation import RequestObservation
 from app.domain.vocabulary import NS_PER_MS, NS_PER_S, Outcome
 from tests.fakes.servers import SERVED_MODEL_NAME, StartedServer, fake_vllm, fake_vllm_command
+from tests.worker.replays import replay
 from worker.replay.plan import ReplayPlan, ReplayRequest
-from worker.replay.process import replay
 
 FAST = {"ttft_ms": 0.5, "step_ms": {"*": 0.2}}
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
