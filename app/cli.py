@@ -22,6 +22,7 @@ from app.workloads.cli import app as workload_app
 
 EXIT_INTERRUPTED = 130
 EXIT_GATE = 3
+_CHUNK_BYTES = 1 << 20
 
 ExperimentId = Annotated[str, typer.Argument(help="The digest, or its first 12 digits or more.")]
 
@@ -51,27 +52,38 @@ preflight_command.register(app)
 
 @workload_app.command("show")
 def show_workload(file: ExistingFile) -> None:
-    """Print a trace's header and how many requests each stratum has at each load."""
-    from app.domain.trace import parse_trace
+    """Print a trace's header and how many requests each stratum has at each load; any size of file."""
+    from app.domain.trace_scan import TraceScan, split_lines
 
-    with refusals():
-        trace = parse_trace(file.read_bytes())
-    sizes: dict[str, dict[str, int]] = {}
-    for request in trace.requests:
-        for dimension, label in sorted(request.strata.items()):
-            of_load = sizes.setdefault(f"{dimension}={label}", {})
-            of_load[request.load] = of_load.get(request.load, 0) + 1
-    header = trace.header.model_dump(mode="json")
-    tell({"digest": trace.digest, "header": header, "strata": dict(sorted(sizes.items()))}, as_json=True)
+    with refusals(), file.open("rb") as content:
+        scan = TraceScan()
+        for line in split_lines(iter(lambda: content.read(_CHUNK_BYTES), b"")):
+            scan.take(line)
+        summary = scan.summary()
+    tell(summary.model_dump(mode="json", exclude_none=True), as_json=True)
 
 
 @workload_app.command("upload")
 def upload_workload(file: ExistingFile, *, url: Url = LOCAL_URL) -> None:
-    """Upload a trace; one that is already there is left as it is."""
+    """Upload a trace; one that is already there is left as it is. ``store`` takes what is too large for this."""
     from app.client import Service
 
     with refusals(), Service(url) as service:
         tell(service.upload_trace(file.read_bytes()))
+
+
+@workload_app.command("store")
+def store_workload(file: ExistingFile, *, as_json: AsJson = False) -> None:
+    """Put a trace of any size straight into the service's database, on a host that has access to it."""
+    from app.settings import Settings
+    from app.workloads.progress import byte_progress
+    from app.workloads.storing import store_file
+
+    with refusals(as_json=as_json), byte_progress(file.stat().st_size, "storing") as progress:
+        packed, created = store_file(file, Settings(), progress)
+    summary = packed.summary
+    answer = {"digest": summary.digest, "requests": summary.requests, "bytes": summary.bytes, "new": created}
+    tell(answer | {"stored_bytes": len(packed.body)}, as_json=as_json)
 
 
 @app.command()

@@ -57,3 +57,8 @@ class Settings(BaseSettings):
     def artifact_root(self) -> Path:
         """Where content-addressed artifacts (logs, raw chunks) live."""
         return self.home / "artifacts"
+
+    @property
+    def prompt_root(self) -> Path:
+        """Privacy mode: prompt files by the digest of their trace, and the project's key; only workers read it."""
+        return self.home / "prompts"

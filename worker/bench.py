@@ -7,9 +7,9 @@ from app.domain.engine_version import EngineSchema
 from app.domain.evidence import Failure
 from app.domain.launch import LaunchSpec, launch_spec
 from app.domain.manifest import Manifest
-from app.domain.trace import Trace
 from app.domain.vocabulary import Method
 from worker.cores import CoreSplit
+from worker.prompts import ReplayTrace
 from worker.recorder import Recorder
 from worker.replay.process import ReplayClient
 
@@ -29,7 +29,7 @@ class Bench:
     experiment_id: str
     block_index: int
     manifest: Manifest
-    traces: dict[str, Trace]
+    traces: dict[str, ReplayTrace]
     """Workload → its trace."""
     executable: Path
     model_paths: dict[str, Path]

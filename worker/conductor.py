@@ -21,6 +21,7 @@ from worker.gpu import HostLock
 from worker.identity import capabilities
 from worker.lease import LEASE_S, CancelRequested, Lease, LeaseLost
 from worker.pins import resolve_pins
+from worker.prompts import open_for_replay
 from worker.recorder import Recorder
 from worker.replay.process import ReplayClient
 from worker.session import conduct_session
@@ -67,7 +68,8 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock) -> 
     pins = await asyncio.to_thread(resolve_pins, block.manifest, settings)
     async with database.reader() as session:
         evidence = EvidenceRepository(session)
-        traces = {w.name: await evidence.read_trace(w.trace) for w in block.manifest.workloads}
+        stored = {w.name: (await evidence.open_trace(w.trace), w.trace) for w in block.manifest.workloads}
+    traces = {name: open_for_replay(trace, digest, settings.prompt_root) for name, (trace, digest) in stored.items()}
     async with ReplayClient() as client:
         bench = Bench(
             experiment_id=block.experiment_id,

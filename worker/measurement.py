@@ -32,7 +32,7 @@ RUN_ATTEMPTS_MAX = 3
 async def warm_up(bench: Bench, server: VllmServer, scratch: Path) -> None:
     """Replay each trace's disjoint warm-up set. Raises ``RunFailed`` where a request is not served."""
     for workload, trace in bench.traces.items():
-        requests = trace.of_load(WARMUP)
+        requests = await asyncio.to_thread(trace.of_load, WARMUP)
         if not requests:
             continue
         salt = cache_salt(bench.experiment_id, bench.block_index, workload)
@@ -111,8 +111,9 @@ async def _observe(
     salt = cache_salt(bench.experiment_id, bench.block_index, condition.workload, condition.load, number)
     load = trace.header.load(condition.load)
     clients = load.clients if load else None
+    requests = await asyncio.to_thread(trace.of_load, condition.load)
     async with Sampler(server.socket_path) as sampler:
-        record = await _replay(bench, trace.of_load(condition.load), salt, server, directory, clients=clients)
+        record = await _replay(bench, requests, salt, server, directory, clients=clients)
     await bench.recorder.record_replay(run_id, record.observations, sampler.gauges(record.started_monotonic_ns))
     await bench.recorder.archive("raw-reads", record.raw_path, run_id=run_id)
     return record.observations

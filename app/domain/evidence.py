@@ -12,7 +12,7 @@ from app.domain.lifecycle import RunState, SessionState
 from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation
 from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
-from app.domain.trace import Trace
+from app.domain.trace import Requests
 from app.domain.vocabulary import WARMUP, FailureClass, Sha256
 
 
@@ -119,7 +119,7 @@ class ExperimentEvidence(_Frozen):
     runs: tuple[RunEvidence, ...]
 
 
-def labels_of(trace: Trace) -> tuple[RequestLabels, ...]:
+def labels_of(trace: Requests) -> tuple[RequestLabels, ...]:
     """The labels of a trace's measured requests; the warm-up is never analysed."""
     return tuple(
         RequestLabels(

@@ -150,7 +150,7 @@ class EvidenceRepository:
         if document is None:
             raise NotFound.of("experiment", f"no experiment has the digest {experiment_id}", "list the experiments")
         manifest = Manifest.model_validate(document)
-        traces = {w.name: await self.read_trace(w.trace) for w in manifest.workloads}
+        traces = {w.name: await self.open_trace(w.trace) for w in manifest.workloads}
         return ExperimentEvidence(
             manifest=manifest,
             labels={name: labels_of(trace) for name, trace in traces.items()},

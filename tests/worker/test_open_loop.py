@@ -18,7 +18,7 @@ from app.domain.vocabulary import NS_PER_MS, NS_PER_S, Outcome
 from tests.fakes.servers import StartedServer, null_engine
 from tests.worker.replays import replay
 from worker.replay.plan import ReplayPlan, ReplayRequest
-from worker.replay.process import ReplayFailed, ReplayRecord, collect
+from worker.replay.process import ReplayClient, ReplayFailed, ReplayRecord, collect
 
 ONE_TOKEN_EACH = [[0, 1]] * 5
 
@@ -83,7 +83,7 @@ async def test_requests_are_sent_although_earlier_ones_have_not_finished(engine:
 async def test_a_frozen_server_shows_in_every_request_due_meanwhile(engine: StartedServer, tmp_path: Path) -> None:
     requests = [request(i, 50 * i, ONE_TOKEN_EACH) for i in range(40)]
     replaying = asyncio.create_task(replay(plan(engine.socket_path, *requests), tmp_path))
-    await asyncio.sleep(1.0)
+    await a_part_is_answered(engine)
     engine.process.send_signal(signal.SIGSTOP)
     frozen_ns = asyncio.get_running_loop().time() * NS_PER_S
     await asyncio.sleep(1.0)
@@ -212,3 +212,17 @@ def test_the_referee_can_be_emptied(engine: StartedServer) -> None:
         assert len(client.get("/referee").json()) == 1
         client.delete("/referee")
         assert client.get("/referee").json() == []
+
+
+async def test_a_client_that_dies_fails_its_replay_only(engine: StartedServer, tmp_path: Path) -> None:
+    slow = plan(engine.socket_path, request(0, 0, [[0, 1], [600_000, 1]]))
+    async with ReplayClient() as client:
+        replaying = asyncio.create_task(client.replay(slow, tmp_path / "first"))
+        await a_part_is_answered(engine)
+        for pid in _children_running("worker.replay.child"):
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ReplayFailed, match="-9"):
+            await replaying
+        record = await client.replay(plan(engine.socket_path, request(1, 0, ONE_TOKEN_EACH)), tmp_path / "second")
+    assert [seen.outcome for seen in record.observations] == [Outcome.SUCCESS]
+    assert not _children_running("worker.replay.child")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from worker.replay.generator import ReplayLoop
 from worker.replay.plan import ReplayPlan, decode_plan
-from worker.replay.recording import Recording, write_recording
+from worker.replay.recording import Recording, prepare, write_recording
 
 PLAN_NAME = "plan.json"
 STDERR_NAME = "client.stderr"
@@ -28,6 +28,9 @@ _PR_SET_PDEATHSIG = 1
 def main() -> None:
     """Answer requests until stdin is closed; SIGTERM stops the replay that runs, or this process if none does."""
     _die_with_parent()
+    prepare()
+    gc.collect()
+    gc.freeze()  # what all replays share is neither collected nor copied in a child
     for line in sys.stdin:
         sys.stdout.write(f"{_replay_in_child(Path(json.loads(line)))}\n")
         sys.stdout.flush()

@@ -44,15 +44,16 @@ class ReplayRecord:
 
 
 class ReplayClient:
-    """The process that forks one child for each replay; it starts with the first, and again where it has died.
+    """The process that forks one child for each replay; an asynchronous context manager.
 
-    Imports are paid once, and no replay finds the memory of another. Leave it with ``async with``.
+    Imports are paid once, and no replay finds the memory of another. It is started again where it has died.
     """
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
+        await self._started()
         return self
 
     async def __aexit__(

@@ -6,6 +6,7 @@ Raw bytes are evidence: every observation can be derived from these two files ag
 import json
 from collections import defaultdict
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,27 @@ class Recording:
     exchanges: tuple[Exchange, ...]
 
 
+def prepare() -> None:
+    """Pay once for what the first table costs: two seconds on a slow host, in which pyarrow looks for pandas."""
+    _write_reads((), BytesIO())
+
+
 def write_recording(directory: Path, recording: Recording) -> None:
     """The stamps are written last: where they exist, the recording is whole."""
-    reads = [(e.request_id, at_ns, chunk) for e in recording.exchanges for at_ns, chunk in e.reads]
-    columns = list(zip(*reads, strict=True)) or [(), (), ()]
-    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, _READS_SCHEMA, strict=True)], schema=_READS_SCHEMA)
-    pq.write_table(table, directory / READS_NAME, compression="zstd")
+    _write_reads(recording.exchanges, directory / READS_NAME)
     stamps = {
         "started_monotonic_ns": recording.started_monotonic_ns,
         "priority": recording.priority,
         "exchanges": [[e.request_id, e.due_ns, e.ending, e.sent_ns, e.end_ns, e.error] for e in recording.exchanges],
     }
     (directory / STAMPS_NAME).write_text(json.dumps(stamps))
+
+
+def _write_reads(exchanges: tuple[Exchange, ...], where: Path | BytesIO) -> None:
+    reads = [(e.request_id, at_ns, chunk) for e in exchanges for at_ns, chunk in e.reads]
+    columns = list(zip(*reads, strict=True)) or [(), (), ()]
+    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, _READS_SCHEMA, strict=True)], schema=_READS_SCHEMA)
+    pq.write_table(table, where, compression="zstd")
 
 
 def read_recording(directory: Path) -> Recording:
