@@ -2,6 +2,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 BIN := .venv/bin
+# Hundreds of short processes are started; none shall compile what another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 ##@ The two commands
 

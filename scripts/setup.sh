@@ -42,7 +42,7 @@ make_environment() {
         "$uv" venv --quiet --clear --python "$python" .venv
     fi
     echo "installing the locked requirements into .venv" >&2
-    "$uv" pip sync --quiet --python .venv/bin/python --require-hashes requirements.lock ||
+    "$uv" pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes requirements.lock ||
         die "the locked requirements could not be installed (see above): is a package index reachable, is the disk full?"
     "$uv" pip install --quiet --python .venv/bin/python --no-build-isolation --no-deps --editable .
     printf '%s\n' "$wanted" >.venv/verdraft-stamp
