@@ -15,7 +15,7 @@ from app.errors import ForeignHost, PayloadTooLarge, UnsupportedMediaType, inter
 
 BODY_MAX = 1 << 20
 TRACE_MAX = 64 << 20
-TRACES_PATH = "/api/v1/traces"
+UPLOAD_PATHS = frozenset({"/api/v1/traces", "/workloads/new", "/workloads/new/preview"})
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS: Mapping[str, str] = {
@@ -54,7 +54,7 @@ class _Exchange:
     def __init__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         self._app, self._scope, self._receive_raw, self._send_raw = app, scope, receive, send
         self._request_id = uuid4().hex
-        self._limit = TRACE_MAX if scope["path"].rstrip("/") == TRACES_PATH else BODY_MAX
+        self._limit = TRACE_MAX if scope["path"].rstrip("/") in UPLOAD_PATHS else BODY_MAX
         self._received = 0
         self._started = False
 

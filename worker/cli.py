@@ -1,4 +1,7 @@
-"""The commands that touch engines and processes; ``app/cli.py`` joins them through an entry point."""
+"""The commands that touch engines and processes; ``app/cli.py`` joins them through an entry point.
+
+As there, each command imports what it needs: the analysis takes seconds to load.
+"""
 
 from typing import Annotated
 
@@ -7,8 +10,7 @@ from rich.console import Console
 
 from app.settings import Settings
 from app.terminal import refusals
-from worker import model_commands, runtime_commands, supervise
-from worker.demo import run_demo
+from worker import model_commands, runtime_commands
 from worker.matrix.command import matrix
 
 app = typer.Typer(no_args_is_help=True)
@@ -25,6 +27,9 @@ def up(
     demo: Annotated[bool, typer.Option("--demo/--no-demo", help="Run the demo, or only serve.")] = True,
 ) -> None:
     """Start everything, run the demo to its verdict, and keep serving."""
+    from worker import supervise
+    from worker.demo import run_demo
+
     with refusals():
         settings = supervise.up(Settings(), _say)
         code = run_demo(settings, blocks=blocks, full=full, console=console) if demo else 0
@@ -38,6 +43,8 @@ def demo(
     full: Annotated[bool, typer.Option("--full", help="With every proposer and a grid of k.")] = False,
 ) -> None:
     """Run the bundled demo on the running service, or follow the one that runs, to its verdict."""
+    from worker.demo import run_demo
+
     with refusals():
         raise typer.Exit(run_demo(Settings(), blocks=blocks, full=full, console=console))
 
@@ -45,6 +52,8 @@ def demo(
 @app.command()
 def down() -> None:
     """Stop everything that `up` started. Nothing is lost; `up` resumes."""
+    from worker import supervise
+
     with refusals():
         supervise.down(Settings(), _say)
 
@@ -52,6 +61,8 @@ def down() -> None:
 @app.command()
 def status() -> None:
     """Show what runs; exits with 1 unless all of it does."""
+    from worker import supervise
+
     with refusals():
         found = supervise.status(Settings())
     for line in found:

@@ -14,6 +14,7 @@ from app.domain.engine_version import floor_reason, version_of_runtime
 from app.domain.evidence import ExperimentEvidence, SessionEvidence
 from app.domain.gates import Reconciliation, reconcile_all
 from app.domain.manifest import Manifest
+from app.domain.output_length import with_output_lengths
 from app.domain.pairing import CompleteBlocks, complete_blocks, strata_of
 from app.domain.recommendation import Recommendation, recommend
 from app.domain.resolution import config_differences
@@ -117,7 +118,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
 
     Raises ``EvidenceRefused`` where an observation is impossible (an interval that ends before it starts).
     """
-    manifest, evidence = evidence.manifest, _in_order(evidence)
+    manifest, evidence = evidence.manifest, with_output_lengths(_in_order(evidence))
     blocks = complete_blocks(evidence)
     saturation = saturations(evidence, blocks)
     comparisons = compare(evidence, blocks, saturation)

@@ -9,7 +9,10 @@ from anyio import to_thread
 
 from app.db.session import Database
 from app.domain.errors import NotFound, TraceRefused
-from app.evidence.packing import PackedTrace, in_chunks, pack_trace, unpack_upload
+from app.domain.trace import TraceRequest
+from app.domain.trace_scan import summarise
+from app.domain.trace_summary import TraceSummary
+from app.evidence.packing import PackedTrace, in_chunks, pack_trace, unpack_lines, unpack_upload
 from app.evidence.repository import EvidenceRepository
 from app.evidence.schemas import CapabilityRead, ObservationPage, SeriesRead, TraceRead
 from app.evidence.views.repository import EvidenceViews
@@ -37,6 +40,30 @@ class EvidenceService:
         async with self._database.transaction() as session:
             created = await EvidenceRepository(session).store_packed(trace)
             return await EvidenceViews(session).trace(trace.summary.digest), created
+
+    async def store(self, trace: PackedTrace) -> bool:
+        """Keep a trace that was packed here; ``False`` if it was already there."""
+        async with self._database.transaction() as session:
+            return await EvidenceRepository(session).store_packed(trace)
+
+    async def summary(self, prefix: str) -> TraceSummary:
+        """A stored trace in numbers, by its digest or the first digits of it; raises ``NotFound``."""
+        async with self._database.reader() as session:
+            views = EvidenceViews(session)
+            digest = await views.trace_digest(prefix)
+            known = await views.trace_summary(digest)
+        return known or await self._counted(digest)
+
+    async def first_requests(self, digest: str, count: int) -> list[TraceRequest]:
+        """The first requests of a stored trace; raises ``NotFound``."""
+        async with self._database.reader() as session:
+            return await EvidenceViews(session).first_requests(digest, count)
+
+    async def _counted(self, digest: str) -> TraceSummary:
+        """Of a trace that was stored before summaries were: its lines are read again."""
+        async with self._database.reader() as session:
+            stored = await EvidenceRepository(session).open_trace(digest)
+        return await to_thread.run_sync(lambda: summarise(unpack_lines(stored.body)))
 
     async def traces(self) -> list[TraceRead]:
         """Every trace, newest first."""

@@ -18,6 +18,7 @@ from app.pages.page_route import PageRoute, Source
 from app.pages.readings import Readings
 from app.pages.views import STATIC, is_over, page
 from app.pages.warned import warned
+from app.pages.workload_routes import router as workloads
 
 EXPERIMENTS_SHOWN = 20
 REQUESTS_SHOWN = 500
@@ -27,6 +28,7 @@ RequestId = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9._-]*$")]
 
 
 router = APIRouter(route_class=PageRoute, default_response_class=HTMLResponse, include_in_schema=False)
+router.include_router(workloads)
 router.include_router(forms)  # before the addresses with an experiment in them
 
 

@@ -94,7 +94,11 @@ class ImportWish:
             "arrival": self.arrival,
             "warmup": self.warmup,
             "turns": self.turns,
+            "think_s": self.think_s or None,
             "labels": list(self.labels) or None,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "burstiness": None if self.burstiness == 1.0 else self.burstiness,
         }
         return {name: value for name, value in asked.items() if value is not None}
 

@@ -1,9 +1,9 @@
 """Labels that can be read off a request. What cannot be known gets no label; what the source declares is kept."""
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
+from app.domain.output_length import OUTPUT_EDGES, bucket
 from app.domain.trace_request import TraceRequest
 from app.workloads.languages import language_label
 from app.workloads.readers.conversations import USER, text_of
@@ -11,7 +11,6 @@ from app.workloads.readers.conversations import USER, text_of
 NGRAM = 3
 REPETITIVE_SHARE = 0.5
 INPUT_EDGES = (128, 512, 2_048, 8_192, 32_768)
-OUTPUT_EDGES = (32, 128, 512, 2_048)
 TASK = "task"
 NO_TASK = "unlabelled"
 _UNITS = re.compile(r"[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]|\w+|[^\w\s]")
@@ -33,14 +32,6 @@ def repetition(prompt: str, reference: str) -> float | None:
         return None
     known = set(_ngrams(prompt))
     return sum(triple in known for triple in triples) / len(triples)
-
-
-def bucket(number: int, edges: tuple[int, ...]) -> str:
-    """``129-512`` for the bucket that ends at 512; ``over-2048`` beyond the last edge."""
-    place = bisect_left(edges, number)
-    if place == len(edges):
-        return f"over-{edges[-1]}"
-    return f"{edges[place - 1] + 1 if place else 1}-{edges[place]}"
 
 
 def _inferred(request: TraceRequest, text: str | None) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,8 @@ def test_axe_finds_nothing(page: Page, told: Teller, scheme: Literal["light", "d
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     manifest = told(Story(blocks=5))
     at = f"/experiments/{manifest.digest[:12]}"
-    for path in ("/", at, f"{at}/compare", "/experiments/new"):
+    workload = f"/workloads/{manifest.workloads[0].trace[:12]}"
+    for path in ("/", at, f"{at}/compare", "/experiments/new", "/workloads", "/workloads/new", workload):
         page.goto(path)
         assert _violations(page) == [], path
 
@@ -48,7 +49,8 @@ def test_a_narrow_screen_scrolls_tables_not_the_page(page: Page, told: Teller) -
     manifest = told(Story(blocks=2, planned=2))
     page.set_viewport_size({"width": NARROW_PX, "height": 800})
     at = f"/experiments/{manifest.digest[:12]}"
-    for path in ("/", at, f"{at}/compare", "/experiments/new"):
+    workload = f"/workloads/{manifest.workloads[0].trace[:12]}"
+    for path in ("/", at, f"{at}/compare", "/experiments/new", "/workloads", "/workloads/new", workload):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW_PX, path
 

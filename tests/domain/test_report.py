@@ -48,12 +48,12 @@ def test_incomplete_blocks_are_left_out_of_every_number() -> None:
 
 def test_every_condition_stratum_and_metric_is_there_once() -> None:
     report = build_report(make_evidence())
-    assert report.strata == {"copy": ("all", "task=a", "task=b")}
-    assert len(report.results) == 2 * 2 * 3
+    assert report.strata == {"copy": ("all", "actual-output=1-32", "task=a", "task=b")}
+    assert len(report.results) == 2 * 2 * 4
     assert (
         len({(c.load, c.stratum, c.metric) for c in report.comparisons})
         == len(report.comparisons)
-        == 2 * 3 * len(METRICS)
+        == 2 * 4 * len(METRICS)
     )
     assert sum(c.primary for c in report.comparisons) == 2
     assert all((c.p_holm is not None) == c.primary for c in report.comparisons)

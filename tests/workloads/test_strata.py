@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.output_length import bucket
 from app.domain.trace_request import TraceRequest
 from app.workloads.languages import language_label
-from app.workloads.strata import INPUT_EDGES, bucket, infer, repetition
+from app.workloads.strata import INPUT_EDGES, infer, repetition
 
 
 @pytest.mark.parametrize(

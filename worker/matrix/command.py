@@ -10,9 +10,6 @@ from rich.console import Console
 
 from app.settings import Settings
 from app.terminal import refusals
-from worker.matrix.conduct import open_matrix, run_matrix
-from worker.matrix.judging import exit_code
-from worker.matrix.table import markdown, terminal, write_section
 
 RuntimeName = Annotated[str, typer.Argument(help="As `verdraft runtime list` shows it.")]
 
@@ -26,6 +23,10 @@ def matrix(
     markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write the table between its marks.")] = None,
 ) -> None:
     """Hold preflight to the engine: every method on the small models. Exits with 1 if a row falls short."""
+    from worker.matrix.conduct import open_matrix, run_matrix
+    from worker.matrix.judging import exit_code
+    from worker.matrix.table import markdown, terminal, write_section
+
     notes = Console(stderr=True)
     with refusals(as_json=as_json):
         made = open_matrix(Settings(), name, fresh=fresh, say=lambda words: notes.print(words, style="dim"))

@@ -33,6 +33,17 @@ class EvidenceViews:
             raise NotFound.of("trace", f"no trace has the digest {digest}", "list the traces")
         return _trace(row)
 
+    async def trace_digest(self, prefix: str) -> str:
+        """The one digest that begins with ``prefix``; raises ``NotFound`` where there is none or more than one."""
+        query = select(TraceRow.digest).where(TraceRow.digest.startswith(prefix, autoescape=True)).limit(2)
+        found = list(await self._session.scalars(query))
+        if len(found) != 1:
+            message = (
+                f"{'no trace' if not found else 'more than one trace'} has a digest that begins with {prefix[:64]}"
+            )
+            raise NotFound.of("trace", message, "list the workloads, or give the whole digest")
+        return found[0]
+
     async def trace_summary(self, digest: str) -> TraceSummary | None:
         """What was counted when the trace was stored; ``None`` for one stored before that. Raises ``NotFound``."""
         found = await self._session.execute(select(TraceRow.summary).where(TraceRow.digest == digest))
