@@ -68,6 +68,10 @@ BatchRange = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Ann
 """First and last batch size, both included, and the k drafted there."""
 
 
+_OLD_MTP = "_mtp"
+"""How the names end that vLLM had for each model family before ``mtp`` took their place."""
+
+
 def _known_method(value: Any) -> Any:
     offered = ", ".join(METHODS_OFFERED)
     if value == _M.CUSTOM_CLASS:
@@ -75,6 +79,8 @@ def _known_method(value: Any) -> Any:
         raise refusal(message, f"use one of {offered}")
     if value == "other":
         raise refusal("other is a placeholder, not a method", f"write vLLM's own name of the method: {offered}")
+    if isinstance(value, str) and value.endswith(_OLD_MTP):
+        raise refusal(f"{value[:60]!r} is an old name, which vLLM itself replaces by mtp", "write mtp")
     if isinstance(value, str) and value not in set(Method):
         raise refusal(f"{value[:60]!r} is no method of vLLM", f"use target_only or one of {offered}")
     return value

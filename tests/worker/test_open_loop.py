@@ -6,10 +6,12 @@ import os
 import signal
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -223,6 +225,18 @@ async def test_a_client_that_dies_fails_its_replay_only(engine: StartedServer, t
             os.kill(pid, signal.SIGKILL)
         with pytest.raises(ReplayFailed, match="-9"):
             await replaying
+        while _working_in(tmp_path / "first"):  # noqa: ASYNC110  (the test's own time limit ends a wait that has no end)
+            await asyncio.sleep(0.05)
         record = await client.replay(plan(engine.socket_path, request(1, 0, ONE_TOKEN_EACH)), tmp_path / "second")
     assert [seen.outcome for seen in record.observations] == [Outcome.SUCCESS]
     assert not _children_running("worker.replay.child")
+
+
+def _working_in(directory: Path) -> list[psutil.Process]:
+    """Processes of any parent whose working directory this is."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if Path(process.cwd()) == directory and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found

@@ -25,9 +25,10 @@ class Said(StrEnum):
 
 
 class Agreement(StrEnum):
-    """``SHORT``: preflight falls short of the engine, in either direction."""
+    """``SHORT``: preflight falls short of the engine, in either direction. A policy neither agrees nor falls short."""
 
     AGREES = "agrees"
+    POLICY = "by policy"
     SHORT = "SHORT"
 
 
@@ -104,7 +105,7 @@ def _agreement(
     statement: Statement, engine: EngineOutcome | None, unlike: dict[str, tuple[str | None, str | None]]
 ) -> Agreement:
     if statement.said is Said.POLICY:
-        return Agreement.AGREES
+        return Agreement.POLICY
     if engine is None:
         return Agreement.SHORT
     passes = statement.said is Said.PASS

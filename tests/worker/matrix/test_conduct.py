@@ -96,7 +96,7 @@ async def test_policy_rows_say_what_the_engine_would_do(opened: MatrixMaker) -> 
     assert [row.preflight.said for row in rows] == [Said.POLICY, Said.POLICY]
     assert rows[0].engine is not None
     assert rows[1].engine is None
-    assert {row.agreement for row in rows} == {Agreement.AGREES}
+    assert {row.agreement for row in rows} == {Agreement.POLICY}
 
 
 async def test_a_running_experiment_is_not_disturbed(opened: MatrixMaker, settings: Settings) -> None:

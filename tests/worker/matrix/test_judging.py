@@ -56,8 +56,8 @@ def checks(*outcomes: tuple[str | None, PreflightOutcome]) -> tuple[Check, ...]:
         (FAIL, CLEAN, Agreement.SHORT),
         (PASS, None, Agreement.SHORT),
         (FAIL, None, Agreement.SHORT),
-        (POLICY, CLEAN, Agreement.AGREES),
-        (POLICY, None, Agreement.AGREES),
+        (POLICY, CLEAN, Agreement.POLICY),
+        (POLICY, None, Agreement.POLICY),
     ],
 )
 def test_agreement(statement: Statement, engine: EngineOutcome | None, agreement: Agreement) -> None:
