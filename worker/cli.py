@@ -33,7 +33,7 @@ def up(
     with refusals():
         settings = supervise.up(Settings(), _say)
         code = run_demo(settings, blocks=blocks, full=full, console=console) if demo else 0
-        console.print(f"Serving at {supervise.url(settings)} (stop with `make down`)", soft_wrap=True)
+        console.print(_standing(settings), soft_wrap=True)
     raise typer.Exit(code)
 
 
@@ -68,6 +68,15 @@ def status() -> None:
     for line in found:
         console.print(f"{line.name:<9} {'running' if line.running else 'stopped':<8} {line.detail}", soft_wrap=True)
     raise typer.Exit(0 if found and all(line.running for line in found) else 1)
+
+
+def _standing(settings: Settings) -> str:
+    """What is left running; the service may have been stopped from another shell while the demo ran."""
+    from worker import supervise
+
+    if all(line.running for line in supervise.status(settings)):
+        return f"Serving at {supervise.url(settings)} (stop with `make down`)"
+    return f"Not everything runs any more: see `make status` and {settings.home / 'logs'}"
 
 
 def _say(words: str) -> None:
