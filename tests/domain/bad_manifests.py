@@ -119,9 +119,7 @@ BAD: dict[str, Bad] = {
     "custom class": Bad(f"{_SPECULATION}.method", "Python class", "use one of ngram", _arm(method="custom_class")),
     "no method": Bad(f"{_SPECULATION}.method", "required", "add it", {}, ("arms.1.speculation.method",)),
     "unknown method": Bad(f"{_SPECULATION}.method", "'telepathy'", "use target_only or", _arm(method="telepathy")),
-    "old name": Bad(
-        f"{_SPECULATION}.method", "replaces by mtp", "write mtp", _arm(method="qwen3_next_mtp")
-    ),
+    "old name": Bad(f"{_SPECULATION}.method", "replaces by mtp", "write mtp", _arm(method="qwen3_next_mtp")),
     "method other": Bad(f"{_SPECULATION}.method", "placeholder", "vLLM's own name", _arm(method="other")),
     "synthetic": Bad(
         f"{_SPECULATION}.rejection_sampling",

@@ -232,6 +232,17 @@ async def test_a_client_that_dies_fails_its_replay_only(engine: StartedServer, t
     assert not _children_running("worker.replay.child")
 
 
+async def test_a_client_that_cannot_start_is_a_failed_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(ReplayFailed, match="ended with 1: before it began"):
+        await replay(plan(str(tmp_path / "none"), request(0, 0, ONE_TOKEN_EACH)), tmp_path)
+
+
+async def test_the_plan_with_its_prompts_does_not_stay(engine: StartedServer, tmp_path: Path) -> None:
+    await replay(plan(engine.socket_path, request(0, 0, ONE_TOKEN_EACH)), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"reads.parquet", "stamps.json", "client.stderr"}
+
+
 def _working_in(directory: Path) -> list[psutil.Process]:
     """Processes of any parent whose working directory this is."""
     found: list[psutil.Process] = []

@@ -67,6 +67,9 @@ async def test_speculation_reconciles_and_changes_no_token(settings: Settings, d
     assert sum(c.num_draft_tokens for c in counted) == ngram.counters.spec_decode_num_draft_tokens
     assert sum(c.num_accepted_draft_tokens for c in counted) == ngram.counters.spec_decode_num_accepted_tokens
     assert sum(c.num_accepted_draft_tokens for c in counted) > 0
+    assert sum(c.num_spec_steps for c in counted) == ngram.counters.spec_decode_num_drafts
+    at_position = [sum(n > j for c in counted for n in c.per_step_accepted) for j in range(4)]
+    assert tuple(at_position) == ngram.counters.spec_decode_num_accepted_tokens_per_pos
     report = build_report(evidence)
     assert all(r.residual == 0 for r in report.reconciliations)
     assert [c.mismatched for c in report.correctness] == [0]

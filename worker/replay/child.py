@@ -66,16 +66,15 @@ def _become_client(directory: Path) -> None:
 
 
 def _redirect(directory: Path) -> None:
-    stderr, null = (
-        os.open(directory / STDERR_NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-        os.open(os.devnull, os.O_RDWR),
-    )
-    for stream, target in ((0, null), (1, null), (2, stderr)):
+    stderr = os.open(directory / STDERR_NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream, target in ((0, nothing), (1, nothing), (2, stderr)):
         os.dup2(target, stream)
 
 
 def _replay(directory: Path) -> None:
     plan = decode_plan((directory / PLAN_NAME).read_bytes())
+    (directory / PLAN_NAME).unlink()  # it holds prompts, which may be private, and a killed worker leaves its files
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     priority = _claim_host(plan)
     loop = ReplayLoop(plan)

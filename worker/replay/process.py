@@ -138,4 +138,8 @@ async def _stop(process: asyncio.subprocess.Process, ending: "asyncio.Future[int
 
 
 def _stderr_tail(directory: Path) -> str:
-    return (directory / STDERR_NAME).read_bytes()[-_STDERR_TAIL:].decode("utf-8", "replace").strip()
+    """The replay's last words; those of a process that never came to a replay are in the worker's log."""
+    said = directory / STDERR_NAME
+    if not said.exists():
+        return "before it began; the worker's log may say why"
+    return said.read_bytes()[-_STDERR_TAIL:].decode("utf-8", "replace").strip()

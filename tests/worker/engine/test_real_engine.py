@@ -1,10 +1,10 @@
-"""The real vLLM on this processor: its own accounts of speculation must agree to the last token."""
+"""The real vLLM on this processor: what it counts, what it resolves, and what it warns of."""
 
 import asyncio
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 from app.domain.evidence import CounterDeltas
 from app.domain.exposition import counter_deltas
 from app.domain.launch import LaunchSpec, launch_spec
-from app.domain.observation import SpeculationCounts
 from app.domain.resolution import differences
 from app.domain.startup import WarningEffect
 from app.settings import Settings
@@ -88,45 +87,46 @@ async def complete(socket_path: str, number: int) -> dict[str, Any]:
     return {**usage, "token_ids": tokens}
 
 
-async def serve(arm: str, scratch: Path) -> tuple[list[dict[str, Any]], CounterDeltas, dict[str, str]]:
-    """Start the arm, send the requests together, and stop; what they said, what was counted, what was resolved."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What one server said of the requests, what it counted, what it resolved, and what fails preflight in its log."""
+
+    answers: list[dict[str, Any]]
+    deltas: CounterDeltas
+    resolved: dict[str, str]
+    warned: set[str]
+
+
+async def serve(launch: LaunchSpec, scratch: Path) -> Served:
+    """Start the server, send it the requests together, and stop it."""
     tag = f"real:{scratch.name}"
-    async with VllmServer(spec(arm, scratch), scratch / "log", tag=tag, startup_timeout_s=300) as server:
+    async with VllmServer(launch, scratch / "log", tag=tag, startup_timeout_s=300) as server:
         resolved = (await server.configuration()).values
         assert len(containment.members(tag, leader=-1)) >= PROCESSES_MIN, "the tag is lost where titles overwrite it"
         assert server.memory()["kv_cache_tokens"]
         before = await quiesced(server.socket_path)
         answers = await asyncio.gather(*(complete(server.socket_path, number) for number in range(REQUESTS)))
         deltas = counter_deltas(before, await quiesced(server.socket_path))
+        warned = {w.name for w in server.warnings() if w.effect is WarningEffect.FAILS_PREFLIGHT}
     assert not containment.members(tag, leader=-1)
-    return list(answers), deltas, resolved
+    return Served(list(answers), deltas, resolved, warned)
 
 
-async def test_target_only_counts_every_token_and_nothing_speculative(scratch: Path) -> None:
-    answers, deltas, resolved = await serve("target-only", scratch)
-    assert [len(answer["token_ids"]) for answer in answers] == [TOKENS] * REQUESTS
+@pytest.fixture(scope="module")
+def target_only() -> Served:
+    """Target-only, started once: a server takes the better part of a minute."""
+    with tempfile.TemporaryDirectory(prefix="vd-") as directory:
+        return asyncio.run(serve(spec("target-only", Path(directory)), Path(directory)))
+
+
+def test_target_only_counts_every_token_and_nothing_speculative(target_only: Served) -> None:
+    deltas, resolved = target_only.deltas, target_only.resolved
+    assert [len(answer["token_ids"]) for answer in target_only.answers] == [TOKENS] * REQUESTS
     assert (deltas.request_success, deltas.generation_tokens) == (REQUESTS, REQUESTS * TOKENS)
     assert deltas.spec_decode_num_drafts is None
     assert resolved["speculative_config"] == "null"
     assert resolved["scheduler_config.async_scheduling"] == "false"
-
-
-async def test_ngram_per_request_sums_equal_the_counters_exactly(scratch: Path) -> None:
-    answers, deltas, resolved = await serve("ngram-k4", scratch)
-    counts = [SpeculationCounts.model_validate(answer["metrics"]["speculative_decoding"]) for answer in answers]
-    assert sum(c.num_accepted_draft_tokens for c in counts) == deltas.spec_decode_num_accepted_tokens
-    assert sum(c.num_draft_tokens for c in counts) == deltas.spec_decode_num_draft_tokens
-    assert sum(c.num_spec_steps for c in counts) == deltas.spec_decode_num_drafts
-    by_position = [
-        sum(accepted > position for c in counts for accepted in c.per_step_accepted) for position in range(4)
-    ]
-    assert tuple(by_position) == deltas.spec_decode_num_accepted_tokens_per_pos
-    assert deltas.spec_decode_num_accepted_tokens
-    assert resolved["speculative_config.method"] == "ngram"
-
-
-def unchanged(arm: LaunchSpec) -> LaunchSpec:
-    return arm
+    assert target_only.warned == set()
 
 
 def confounded(arm: LaunchSpec) -> LaunchSpec:
@@ -138,19 +138,11 @@ def confounded(arm: LaunchSpec) -> LaunchSpec:
     return replace(arm, argv=tuple(argv), env=env)
 
 
-async def test_a_confounded_pair_is_named_from_the_engines_own_documents(scratch: Path) -> None:
-    stated: list[dict[str, str]] = []
-    warned: list[set[str]] = []
-    for arm, change in (("target-only", unchanged), ("ngram-k4", confounded)):
-        place = scratch / arm
-        place.mkdir()
-        launch = change(spec(arm, place))
-        async with VllmServer(launch, place / "log", tag=f"real:{scratch.name}", startup_timeout_s=300) as server:
-            stated.append((await server.configuration()).values)
-            warned.append({w.name for w in server.warnings() if w.effect is WarningEffect.FAILS_PREFLIGHT})
-    assert differences(*stated) == {
+async def test_a_confounded_pair_is_named_from_the_engines_own_documents(target_only: Served, scratch: Path) -> None:
+    other = await serve(confounded(spec("ngram-k4", scratch)), scratch)
+    assert differences(target_only.resolved, other.resolved) == {
         "model_config.max_model_len": ("512", "256"),
         "cache_config.enable_prefix_caching": ("false", "true"),
         "env.VLLM_USE_V2_MODEL_RUNNER": ("false", None),
     }
-    assert warned == [set(), {"runner_replaced"}]
+    assert other.warned == {"runner_replaced"}
