@@ -10,11 +10,11 @@ from typing import Any
 
 from tests.fakes.dials import Faults
 from tests.fakes.engine import Generation, SimulatedEngine
+from tests.fakes.loopback import Call, Reply
 from tests.fakes.metrics import EngineMetrics
 from tests.fakes.startup_log import VERSION, StartupLog
 from worker.replay.clock import monotonic_ns
-from worker.replay.loopback import Call, Reply
-from worker.replay.null_engine import chat_chunk_payload, chunk_payload, usage, usage_payload
+from worker.replay.null_answers import chat_chunk_payload, chunk_payload, usage, usage_payload
 
 NS_PER_MS = 1_000_000
 ENGINE_FAILED = "EngineCore encountered an issue. See stack trace (above) for the root cause."

@@ -13,9 +13,9 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 from tests.fakes.dials import TARGET_ONLY, Dials
+from tests.fakes.loopback import sleep_until
 from tests.fakes.metrics import EngineMetrics
 from worker.replay.clock import monotonic_ns
-from worker.replay.null_engine import sleep_until
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.replay.loopback import Answer, Call, Reply
+from tests.fakes.loopback import Answer, Call, Reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from tests.fakes.arguments import parser
 from tests.fakes.completions import ApiServer
 from tests.fakes.dials import TARGET_ONLY, Dials, Faults, read_dials
 from tests.fakes.engine import SimulatedEngine
+from tests.fakes.loopback import listen
 from tests.fakes.metrics import SPECULATION, EngineMetrics
 from tests.fakes.recorder import recording
 from tests.fakes.startup_log import StartupLog
-from worker.replay.loopback import listen
 
 ORPHAN_LIFE_S = 60
 OOM_LINE = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has 1.20 GiB free."

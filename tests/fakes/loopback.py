@@ -145,3 +145,10 @@ async def listen(
     if socket_path is not None:
         return await loop.create_unix_server(lambda: _Connection(answer), socket_path, backlog=BACKLOG)
     return await loop.create_server(lambda: _Connection(answer), host, port, backlog=BACKLOG)
+
+
+async def sleep_until(at_ns: int) -> None:
+    """Sleep to a moment of the monotonic clock, so that delays do not add up."""
+    left_ns = at_ns - monotonic_ns()
+    if left_ns > 0:
+        await asyncio.sleep(left_ns / 1e9)
