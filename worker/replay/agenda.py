@@ -30,7 +30,7 @@ class Agenda:
 
     def __init__(self, plan: ReplayPlan) -> None:
         self._plan = plan
-        self.everything = [self._pending(request) for request in plan.requests]
+        self.everything = [self._pending(index, request) for index, request in enumerate(plan.requests)]
         """In the plan's order."""
         self.last_due_ns = 0
         self._due: list[tuple[int, int]] = []
@@ -101,8 +101,8 @@ class Agenda:
         if self._plan.clients is not None:
             self._free_client(pending.end_ns)
 
-    def _pending(self, request: ReplayRequest) -> Pending:
-        return Pending(request.request_id, self._payload(request, request.body), request.due_ns)
+    def _pending(self, index: int, request: ReplayRequest) -> Pending:
+        return Pending(index, request.request_id, self._payload(request, request.body), request.due_ns)
 
     def _payload(self, request: ReplayRequest, body: bytes) -> bytes:
         return http_request(request.path or self._plan.path, body, request.request_id, self._plan.host_header)

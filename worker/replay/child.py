@@ -17,7 +17,8 @@ from pathlib import Path
 
 from worker.replay.generator import ReplayLoop
 from worker.replay.plan import ReplayPlan, decode_plan
-from worker.replay.recording import Recording, prepare, write_recording
+from worker.replay.reads import ReadLog
+from worker.replay.recording import Stamps, prepare, write_recording
 
 PLAN_NAME = "plan.json"
 STDERR_NAME = "client.stderr"
@@ -77,15 +78,17 @@ def _replay(directory: Path) -> None:
     (directory / PLAN_NAME).unlink()  # it holds prompts, which may be private, and a killed worker leaves its files
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     priority = _claim_host(plan)
-    loop = ReplayLoop(plan)
+    log = ReadLog(directory / "reads")
+    loop = ReplayLoop(plan, log)
     signal.signal(signal.SIGTERM, lambda *_: loop.cancel())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     gc.collect()
     gc.freeze()
     gc.disable()
-    exchanges = loop.run()
+    loop.run()
     _release_priority(niceness)
-    write_recording(directory, Recording(loop.origin_ns, priority, exchanges))
+    exchanges = tuple(pending.exchange(loop.origin_ns) for pending in loop.agenda.everything)
+    write_recording(directory, Stamps(loop.origin_ns, priority, loop.spun_ns, exchanges), log)
 
 
 def _die_with_parent() -> None:

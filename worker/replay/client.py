@@ -1,21 +1,21 @@
 """One keep-alive connection that carries one request at a time.
 
-A read costs one stamp, one append and the C parser's search for the end of the message;
+A read costs one stamp, a few appends and the C parser's search for the end of the message;
 nothing else is parsed while the replay runs.
 """
 
 import errno
 import select
 import socket
-from collections.abc import Callable
 from typing import Protocol
 
 import httptools
 
 from worker.replay.clock import Clock
-from worker.replay.exchange import Ending, Exchange, Read
+from worker.replay.exchange import Ending, Exchange
+from worker.replay.reads import ReadLog
 
-READ_BYTES = 65536
+READ_BYTES = 16384
 
 _READ = select.EPOLLIN | select.EPOLLRDHUP
 _WRITE = _READ | select.EPOLLOUT
@@ -37,9 +37,10 @@ class Follower(Protocol):
 class Pending:
     """A request of the plan while the replay runs; times are absolute. Mutable because it is the hot path."""
 
-    __slots__ = ("due_ns", "end_ns", "ending", "error", "follower", "payload", "reads", "request_id", "sent_ns")
+    __slots__ = ("due_ns", "end_ns", "ending", "error", "follower", "index", "payload", "request_id", "sent_ns")
 
-    def __init__(self, request_id: str, payload: bytes, due_ns: int) -> None:
+    def __init__(self, index: int, request_id: str, payload: bytes, due_ns: int) -> None:
+        self.index = index
         self.request_id = request_id
         self.payload = payload
         self.due_ns = due_ns
@@ -48,21 +49,14 @@ class Pending:
         self.end_ns: int | None = None
         self.ending: Ending | None = None
         self.error: str | None = None
-        self.reads: list[Read] = []
 
     def end(self, ending: Ending, at_ns: int, error: str | None = None) -> None:
         self.ending, self.end_ns, self.error = ending, at_ns, error
         if self.follower is not None:
             self.follower.on_end(self)
 
-    def take(self, at_ns: int, chunk: bytes) -> None:
-        """Keep a read."""
-        self.reads.append((at_ns, chunk))
-        if self.follower is not None:
-            self.follower.on_read(at_ns, chunk)
-
     def exchange(self, origin_ns: int) -> Exchange:
-        """The frozen value, on the replay's own axis."""
+        """The frozen value, on the replay's own axis; its reads are in the log."""
         return Exchange(
             request_id=self.request_id,
             due_ns=self.due_ns - origin_ns,
@@ -70,7 +64,6 @@ class Pending:
             sent_ns=None if self.sent_ns is None else self.sent_ns - origin_ns,
             end_ns=None if self.end_ns is None else self.end_ns - origin_ns,
             error=self.error,
-            reads=tuple((at_ns - origin_ns, chunk) for at_ns, chunk in self.reads),
         )
 
 
@@ -103,16 +96,25 @@ def _later_or(error: OSError) -> OSError | TryLater:
     return TryLater(str(error)) if error.errno in _TRY_LATER else error
 
 
+class Pool(Protocol):
+    """Whoever owns connections: told when one can take the next request, and when one is gone."""
+
+    def on_idle(self, connection: "Connection") -> None: ...
+    def on_closed(self, connection: "Connection", fd: int) -> None: ...
+
+
 class Connection:
-    """Sends ``Pending`` requests and collects their reads. ``on_idle`` is called when it can take the next one."""
+    """Sends ``Pending`` requests and keeps their reads."""
 
     __slots__ = (
         "_clock",
         "_connected",
         "_finished",
-        "_on_idle",
+        "_keep",
         "_parser",
         "_poll",
+        "_pool",
+        "_receive",
         "_sock",
         "_unsent",
         "_watched",
@@ -122,14 +124,13 @@ class Connection:
         "served",
     )
 
-    def __init__(
-        self, address: Address, poll: select.epoll, clock: Clock, on_idle: "Callable[[Connection], None]"
-    ) -> None:
+    def __init__(self, address: Address, poll: select.epoll, clock: Clock, log: ReadLog, pool: Pool) -> None:
         self._sock, self._connected = address.connect()
-        self._poll, self._clock, self._on_idle = poll, clock, on_idle
+        self._receive, self._keep = self._sock.recv, log.keep
+        self._poll, self._clock, self._pool = poll, clock, pool
         self._parser = httptools.HttpResponseParser(self)
         self._finished = False
-        self._unsent: memoryview | None = None
+        self._unsent = b""
         self.pending: Pending | None = None
         self.served = False
         self.idle_since_ns = clock()
@@ -144,22 +145,48 @@ class Connection:
     def start(self, pending: Pending) -> None:
         """Send now, or as soon as the connection stands."""
         self.pending = pending
-        self._unsent = memoryview(pending.payload)
+        self._unsent = pending.payload
         if self._connected:
             self._send()
 
+    def on_readable(self) -> None:
+        """Take what has come. The stamp is taken when the bytes are here, so that it is never too early."""
+        try:
+            chunk = self._receive(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._drop(Ending.CLOSED if self._connected else Ending.REFUSED, str(error))
+            return
+        at_ns = self._clock()
+        pending = self.pending
+        if not chunk or pending is None:
+            self._drop(Ending.CLOSED, "the server closed the connection")
+            return
+        self._keep(pending.index, at_ns, chunk)
+        if pending.follower is not None:
+            pending.follower.on_read(at_ns, chunk)
+        try:
+            self._parser.feed_data(chunk)
+        except httptools.HttpParserError as error:
+            self._drop(Ending.CLOSED, f"not HTTP: {error}")
+            return
+        if self._finished:
+            self._finish(pending, at_ns)
+
     def on_event(self, events: int) -> None:
-        """What epoll reported for this socket."""
+        """What epoll reported, if it is not only that there is something to read."""
         if events & select.EPOLLOUT:
             self._writable()
         if self.is_open and events & (_READ | select.EPOLLHUP | select.EPOLLERR):
-            self._read()
+            self.on_readable()
 
     def close(self) -> None:
         if self.is_open:
-            self._poll.unregister(self.fd)
+            fd, self.fd = self.fd, -1
+            self._poll.unregister(fd)
             self._sock.close()
-            self.fd = -1
+            self._pool.on_closed(self, fd)
 
     def on_message_complete(self) -> None:
         """Called by the parser inside ``feed_data``."""
@@ -172,7 +199,7 @@ class Connection:
                 self._drop(Ending.REFUSED, errno.errorcode.get(code, "connect failed"))
                 return
             self._connected = True
-        if self._unsent is not None:
+        if self._unsent:
             self._send()
         else:
             self._watch(_READ)
@@ -184,7 +211,7 @@ class Connection:
 
     def _send(self) -> None:
         pending, unsent = self.pending, self._unsent
-        if pending is None or unsent is None:
+        if pending is None:
             return
         at_ns = self._clock()
         try:
@@ -197,40 +224,17 @@ class Connection:
             return
         if count and pending.sent_ns is None:
             pending.sent_ns = at_ns
-        whole = count == len(unsent)
-        self._unsent = None if whole else unsent[count:]
-        self._watch(_READ if whole else _WRITE)
-
-    def _read(self) -> None:
-        try:
-            chunk = self._sock.recv(READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._drop(Ending.CLOSED if self._connected else Ending.REFUSED, str(error))
-            return
-        at_ns = self._clock()
-        pending = self.pending
-        if not chunk or pending is None:
-            self._drop(Ending.CLOSED, "the server closed the connection")
-            return
-        pending.take(at_ns, chunk)
-        try:
-            self._parser.feed_data(chunk)
-        except httptools.HttpParserError as error:
-            self._drop(Ending.CLOSED, f"not HTTP: {error}")
-            return
-        if self._finished:
-            self._finish(pending, at_ns)
+        self._unsent = unsent[count:]
+        self._watch(_WRITE if self._unsent else _READ)
 
     def _finish(self, pending: Pending, at_ns: int) -> None:
         pending.end(Ending.COMPLETE, at_ns)
         self.pending, self._finished, self.served, self.idle_since_ns = None, False, True, at_ns
-        if self._unsent is not None or not self._parser.should_keep_alive():
+        if self._unsent or not self._parser.should_keep_alive():
             self.close()
             return
         self._parser = httptools.HttpResponseParser(self)
-        self._on_idle(self)
+        self._pool.on_idle(self)
 
     def _drop(self, ending: Ending, error: str) -> None:
         if self.pending is not None:

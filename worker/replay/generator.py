@@ -1,19 +1,22 @@
 """The loop: every request is sent when it is due, whatever became of those that it does not wait for.
 
-One thread, one epoll. The loop sleeps in whole milliseconds until shortly before the next due
-time and then polls without sleeping, so reads keep their stamps while it waits for the exact moment.
+One thread, one epoll. Between due times the loop sleeps until something can be read; a timer wakes it shortly
+before the next due time, and it polls without sleeping for that moment, so that it can be met exactly.
 """
 
 import select
 from collections import deque
+from collections.abc import Callable
 
 from worker.replay.agenda import Agenda
+from worker.replay.alarm import Alarm
 from worker.replay.client import Address, Connection, Pending, TryLater
 from worker.replay.clock import Clock, monotonic_ns
-from worker.replay.exchange import Ending, Exchange
+from worker.replay.exchange import Ending
 from worker.replay.plan import ReplayPlan
+from worker.replay.reads import ReadLog
 
-POOL_SIZE = 32
+POOL_SIZE = 256
 SPARES = 8
 """Below this many idle connections one more is opened, in the gaps between due times."""
 
@@ -21,47 +24,62 @@ IDLE_LIMIT_NS = 3_000_000_000
 """A connection that served and then rested this long is replaced: the engine closes its end after five seconds."""
 
 _MS = 1_000_000
-_WAKE_EARLY_NS = 200_000
-"""Left to polling in any case; together with rounding down to milliseconds, at most 1.2 ms."""
-
-_LONGEST_SLEEP_MS = 50
+_LONGEST_SLEEP_S = 0.05
 _RETRY_NS = 50 * _MS
-_QUIET_NS = 2 * _MS
+_RETRY_WAITING_NS = _MS
+_QUIET_NS = _MS // 2
+"""Opening a connection takes a fraction of it."""
 
 
 class ReplayLoop:
     """One replay of a plan. ``run`` returns when every request has ended or been given up."""
 
-    def __init__(self, plan: ReplayPlan, clock: Clock = monotonic_ns) -> None:
+    def __init__(self, plan: ReplayPlan, log: ReadLog, clock: Clock = monotonic_ns) -> None:
         self._plan = plan
+        self._log = log
         self._clock = clock
         self._address = Address(plan.socket_path, plan.host, plan.port)
         self._poll = select.epoll()
+        self._alarm = Alarm()
+        self._poll.register(self._alarm.fd, select.EPOLLIN | select.EPOLLET)
         self._connections: dict[int, Connection] = {}
+        self._on_readable: dict[int, Callable[[], None]] = {}
         self._idle: list[Connection] = []
         self._waiting: deque[Pending] = deque()
-        self._agenda = Agenda(plan)
         self._replenish_at_ns = 0
         self._canceled = False
+        self.agenda = Agenda(plan)
         self.origin_ns = 0
         """Offset zero of the replay on the monotonic clock; set by ``run``."""
+        self.spun_ns = 0
+        """Time spent polling for the exact moment, without anything to do."""
 
     def cancel(self) -> None:
         """Stop at the next turn of the loop; safe in a signal's reaction."""
         self._canceled = True
 
-    def run(self) -> tuple[Exchange, ...]:
-        """Replay; exchanges come back in the plan's order."""
+    def run(self) -> None:
+        """Replay: what became of each request is in ``agenda.everything``, its reads are in the log."""
         for _ in range(min(POOL_SIZE, len(self._plan.requests))):
             self._open_spare()
         self.origin_ns = self._clock() + self._plan.lead_in_ns
-        self._agenda.begin(self.origin_ns)
+        self.agenda.begin(self.origin_ns)
         self._replay()
         self._close()
-        return tuple(pending.exchange(self.origin_ns) for pending in self._agenda.everything)
+
+    def on_idle(self, connection: Connection) -> None:
+        """The connection can take a request."""
+        self._idle.append(connection)
+
+    def on_closed(self, connection: Connection, fd: int) -> None:
+        """The connection is gone."""
+        del self._connections[fd], self._on_readable[fd]
+        if connection in self._idle:
+            self._idle.remove(connection)
+            self._replenish_at_ns = self._clock() + _RETRY_NS
 
     def _replay(self) -> None:
-        clock, agenda, drain_timeout_ns = self._clock, self._agenda, self._plan.drain_timeout_ns
+        clock, agenda, drain_timeout_ns = self._clock, self.agenda, self._plan.drain_timeout_ns
         while not self._canceled:
             now_ns = clock()
             while (pending := agenda.due(now_ns)) is not None:
@@ -70,38 +88,45 @@ class ReplayLoop:
             next_ns, give_up_ns = agenda.next_due_ns, agenda.last_due_ns + drain_timeout_ns
             if next_ns is None and (now_ns >= give_up_ns or not (self._waiting or self._busy())):
                 return
-            self._tend(give_up_ns if next_ns is None else next_ns, now_ns)
+            self._read(give_up_ns if next_ns is None else next_ns, now_ns)
+            self._tend(give_up_ns if next_ns is None else next_ns)
 
-    def _tend(self, next_ns: int, now_ns: int) -> None:
-        """Everything that is not sending on time: read, expire, retry, open spares, sleep."""
-        for fd, events in self._poll.poll(self._sleep_s(next_ns, now_ns)):
-            self._react(fd, events)
-        if self._agenda.next_limit_ns is not None:
+    def _read(self, next_ns: int, now_ns: int) -> None:
+        """Everything that has come; if nothing has, wait for it, but not past ``next_ns``."""
+        events = self._poll.poll(0)
+        if not events:
+            left_ns = next_ns - now_ns
+            if left_ns <= self._plan.spin_ns:
+                self.spun_ns += self._clock() - now_ns
+                return
+            self._alarm.set(self._wake_ns(next_ns, now_ns))
+            events = self._poll.poll(_LONGEST_SLEEP_S)
+        on_readable = self._on_readable
+        for fd, what in events:
+            if what == select.EPOLLIN and fd in on_readable:
+                on_readable[fd]()
+            elif fd in on_readable:
+                self._connections[fd].on_event(what)
+
+    def _wake_ns(self, next_ns: int, now_ns: int) -> int:
+        wake_ns = next_ns - self._plan.spin_ns
+        if self.agenda.next_limit_ns is not None:
+            wake_ns = min(wake_ns, self.agenda.next_limit_ns)
+        return min(wake_ns, now_ns + _RETRY_WAITING_NS) if self._waiting else wake_ns
+
+    def _tend(self, next_ns: int) -> None:
+        """Everything that is neither sending nor reading: expire, retry, open spares."""
+        if self.agenda.next_limit_ns is not None:
             self._expire(self._clock())
         if self._waiting:
             self._retry_waiting()
-        if len(self._idle) < SPARES and next_ns - now_ns > _QUIET_NS and now_ns >= self._replenish_at_ns:
-            self._open_spare()
-
-    def _sleep_s(self, next_ns: int, now_ns: int) -> float:
-        whole_ms = max(0, (next_ns - now_ns - _WAKE_EARLY_NS) // _MS)
-        limit_ns = self._agenda.next_limit_ns
-        if limit_ns is not None:
-            whole_ms = min(whole_ms, max(0, (limit_ns - now_ns) // _MS))
-        longest_ms = 1 if self._waiting else _LONGEST_SLEEP_MS
-        return min(whole_ms, longest_ms) / 1000
+        if len(self._idle) < SPARES:
+            now_ns = self._clock()
+            if next_ns - now_ns > _QUIET_NS and now_ns >= self._replenish_at_ns:
+                self._open_spare()
 
     def _busy(self) -> bool:
         return any(connection.pending is not None for connection in self._connections.values())
-
-    def _react(self, fd: int, events: int) -> None:
-        connection = self._connections[fd]
-        connection.on_event(events)
-        if not connection.is_open:
-            del self._connections[fd]
-            if connection in self._idle:
-                self._idle.remove(connection)
-                self._replenish_at_ns = self._clock() + _RETRY_NS
 
     def _send(self, pending: Pending, now_ns: int) -> None:
         try:
@@ -113,13 +138,7 @@ class ReplayLoop:
         except OSError as error:
             pending.end(Ending.REFUSED, self._clock(), str(error))
             return
-        self._start(connection, pending)
-
-    def _start(self, connection: Connection, pending: Pending) -> None:
-        fd = connection.fd
         connection.start(pending)
-        if not connection.is_open:
-            del self._connections[fd]
 
     def _rested(self, now_ns: int) -> Connection | None:
         """The most recently used idle connection that the server cannot be about to close."""
@@ -127,13 +146,13 @@ class ReplayLoop:
             connection = self._idle.pop()
             if not connection.served or now_ns - connection.idle_since_ns < IDLE_LIMIT_NS:
                 return connection
-            del self._connections[connection.fd]
             connection.close()
         return None
 
     def _open(self) -> Connection:
-        connection = Connection(self._address, self._poll, self._clock, self._idle.append)
+        connection = Connection(self._address, self._poll, self._clock, self._log, self)
         self._connections[connection.fd] = connection
+        self._on_readable[connection.fd] = connection.on_readable
         return connection
 
     def _open_spare(self) -> None:
@@ -151,23 +170,23 @@ class ReplayLoop:
                 self._send(pending, self._clock())
 
     def _expire(self, now_ns: int) -> None:
-        for pending, ending in self._agenda.expired(now_ns):
+        for pending, ending in self.agenda.expired(now_ns):
             self._give_up(pending, ending, now_ns)
 
     def _give_up(self, pending: Pending, ending: Ending, now_ns: int) -> None:
         pending.end(ending if pending.sent_ns is not None else Ending.UNSENT, now_ns, pending.error)
-        for fd, connection in list(self._connections.items()):
+        for connection in list(self._connections.values()):
             if connection.pending is pending:
                 connection.close()
-                del self._connections[fd]
 
     def _close(self) -> None:
-        self._agenda.close()
+        self.agenda.close()
         ending = Ending.CANCELED if self._canceled else Ending.DEADLINE
         now_ns = self._clock()
-        for pending in self._agenda.everything:
+        for pending in self.agenda.everything:
             if pending.ending is None:
                 self._give_up(pending, ending, now_ns)
-        for connection in self._connections.values():
+        for connection in list(self._connections.values()):
             connection.close()
+        self._alarm.close()
         self._poll.close()

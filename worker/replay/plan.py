@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
+SPIN_NS = 200_000
+"""More than a sleeping core takes to wake, on most hosts and most of the time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
@@ -50,7 +53,8 @@ class ReplayPlan:
 
     ``drain_timeout_ns`` is the patience after the last due time, ``lead_in_ns`` the time between the open
     connection pool and offset zero, ``cores`` where the client is pinned (empty: anywhere). With ``clients`` the
-    loop is closed: so many requests are in flight, and offsets only give their order.
+    loop is closed: so many requests are in flight, and offsets only give their order. ``spin_ns``: how long before a
+    due time the client stops sleeping; 0 where it has no core of its own.
     """
 
     socket_path: str | None
@@ -62,6 +66,7 @@ class ReplayPlan:
     cores: tuple[int, ...]
     lead_in_ns: int
     clients: int | None = None
+    spin_ns: int = SPIN_NS
 
     def __post_init__(self) -> None:
         if not self.requests:

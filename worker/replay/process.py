@@ -17,8 +17,8 @@ from app.domain.observation import RequestObservation
 from app.domain.vocabulary import NS_PER_S
 from worker.replay.child import PLAN_NAME, STDERR_NAME
 from worker.replay.plan import ReplayPlan, encode_plan
-from worker.replay.recording import READS_NAME, read_recording
-from worker.replay.response import observe
+from worker.replay.recording import READS_NAME, iterate_reads, read_stamps
+from worker.replay.response import AnswerReader, observation
 
 STOP_PATIENCE_S = 5.0
 OVERTIME_S = 60.0
@@ -41,6 +41,8 @@ class ReplayRecord:
     started_monotonic_ns: int
     priority: str
     """What the host granted the client: ``real-time``, or ``nice -10`` to ``nice 0``."""
+    spun_ns: int
+    """Processor time that the client spent waiting for exact moments."""
 
 
 class ReplayClient:
@@ -98,14 +100,18 @@ class ReplayClient:
 def collect(directory: Path) -> ReplayRecord:
     """Parse a finished (or canceled) replay's recording. Raises ``ReplayFailed`` where there is none."""
     try:
-        recording = read_recording(directory)
-    except (OSError, ValueError) as error:
+        stamps = read_stamps(directory)
+        readers = {exchange.request_id: AnswerReader() for exchange in stamps.exchanges}
+        for request_id, (at_ns, chunk) in iterate_reads(directory):
+            readers[request_id].feed(at_ns, chunk)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReplayFailed(f"no readable recording in {directory.name}: {error}") from error
     return ReplayRecord(
-        observations=tuple(observe(exchange) for exchange in recording.exchanges),
+        observations=tuple(observation(exchange, readers.pop(exchange.request_id)) for exchange in stamps.exchanges),
         raw_path=directory / READS_NAME,
-        started_monotonic_ns=recording.started_monotonic_ns,
-        priority=recording.priority,
+        started_monotonic_ns=stamps.started_monotonic_ns,
+        priority=stamps.priority,
+        spun_ns=stamps.spun_ns,
     )
 
 

@@ -1,67 +1,83 @@
 """What the client process leaves behind: the raw reads as zstd Parquet, the stamps as JSON.
 
-Raw bytes are evidence: every observation can be derived from these two files again.
+Raw bytes are evidence: every observation can be derived from these two files again. Both are written and read
+in portions, so that no replay is too long for memory.
 """
 
 import json
-from collections import defaultdict
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from worker.replay.exchange import Ending, Exchange, Read
+from worker.replay.reads import ReadLog
 
 READS_NAME = "reads.parquet"
 STAMPS_NAME = "stamps.json"
 
 _READS_SCHEMA = pa.schema([("request_id", pa.string()), ("at_ns", pa.int64()), ("bytes", pa.binary())])
+_READS_A_PORTION = 32_768
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
-    """A finished replay. ``started_monotonic_ns`` is offset zero on the host's monotonic clock."""
+class Stamps:
+    """A finished replay without its reads. ``started_monotonic_ns`` is offset zero on the host's monotonic clock."""
 
     started_monotonic_ns: int
     priority: str
+    spun_ns: int
+    """Processor time that the client spent waiting for exact moments."""
     exchanges: tuple[Exchange, ...]
 
 
 def prepare() -> None:
     """Pay once for what the first table costs: two seconds on a slow host, in which pyarrow looks for pandas."""
-    _write_reads((), BytesIO())
+    with pq.ParquetWriter(BytesIO(), _READS_SCHEMA, compression="zstd") as writer:
+        writer.write_table(_table(("",), array("i"), array("q"), []))
 
 
-def write_recording(directory: Path, recording: Recording) -> None:
+def write_recording(directory: Path, stamps: Stamps, log: ReadLog) -> None:
     """The stamps are written last: where they exist, the recording is whole."""
-    _write_reads(recording.exchanges, directory / READS_NAME)
-    stamps = {
-        "started_monotonic_ns": recording.started_monotonic_ns,
-        "priority": recording.priority,
-        "exchanges": [[e.request_id, e.due_ns, e.ending, e.sent_ns, e.end_ns, e.error] for e in recording.exchanges],
+    request_ids = tuple(exchange.request_id for exchange in stamps.exchanges)
+    with pq.ParquetWriter(directory / READS_NAME, _READS_SCHEMA, compression="zstd") as writer:
+        for portion in log.portions(_READS_A_PORTION):
+            writer.write_table(_table(request_ids, *portion))
+    document = {
+        "started_monotonic_ns": stamps.started_monotonic_ns,
+        "priority": stamps.priority,
+        "spun_ns": stamps.spun_ns,
+        "exchanges": [[e.request_id, e.due_ns, e.ending, e.sent_ns, e.end_ns, e.error] for e in stamps.exchanges],
     }
-    (directory / STAMPS_NAME).write_text(json.dumps(stamps))
+    (directory / STAMPS_NAME).write_text(json.dumps(document))
 
 
-def _write_reads(exchanges: tuple[Exchange, ...], where: Path | BytesIO) -> None:
-    reads = [(e.request_id, at_ns, chunk) for e in exchanges for at_ns, chunk in e.reads]
-    columns = list(zip(*reads, strict=True)) or [(), (), ()]
-    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, _READS_SCHEMA, strict=True)], schema=_READS_SCHEMA)
-    pq.write_table(table, where, compression="zstd")
+def _table(request_ids: Sequence[str], owners: "array[int]", at_ns: "array[int]", chunks: list[bytes]) -> Any:
+    owner_of_read = pa.array(np.frombuffer(owners, np.int32))
+    names = pa.DictionaryArray.from_arrays(owner_of_read, pa.array(request_ids, pa.string())).cast(pa.string())
+    columns = [names, pa.array(np.frombuffer(at_ns, np.int64)), pa.array(chunks, pa.binary())]
+    return pa.table(columns, schema=_READS_SCHEMA)
 
 
-def read_recording(directory: Path) -> Recording:
-    """The inverse of ``write_recording``; raises ``OSError`` or ``ValueError`` where files are missing or damaged."""
-    reads: defaultdict[str, list[Read]] = defaultdict(list)
-    table = pq.read_table(directory / READS_NAME, schema=_READS_SCHEMA)
-    for request_id, at_ns, chunk in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        reads[request_id].append((at_ns, chunk))
-    stamps: dict[str, Any] = json.loads((directory / STAMPS_NAME).read_text())
+def read_stamps(directory: Path) -> Stamps:
+    """Raises ``OSError`` or ``ValueError`` where the file is missing or damaged."""
+    document: dict[str, Any] = json.loads((directory / STAMPS_NAME).read_text())
     exchanges = tuple(
-        Exchange(request_id, due_ns, Ending(ending), sent_ns, end_ns, error, tuple(reads[request_id]))
-        for request_id, due_ns, ending, sent_ns, end_ns, error in stamps["exchanges"]
+        Exchange(request_id, due_ns, Ending(ending), sent_ns, end_ns, error)
+        for request_id, due_ns, ending, sent_ns, end_ns, error in document.pop("exchanges")
     )
-    return Recording(stamps["started_monotonic_ns"], stamps["priority"], exchanges)
+    return Stamps(exchanges=exchanges, **document)
+
+
+def iterate_reads(directory: Path) -> Iterator[tuple[str, Read]]:
+    """Request and read, in the order of arrival; raises as ``read_stamps`` does."""
+    with pq.ParquetFile(directory / READS_NAME) as file:
+        for portion in file.iter_batches(_READS_A_PORTION):
+            for request_id, at_ns, chunk in zip(*(column.to_pylist() for column in portion.columns), strict=True):
+                yield request_id, (at_ns, chunk)

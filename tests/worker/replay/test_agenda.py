@@ -37,7 +37,8 @@ def answered(pending: Pending, at_ns: int, text: str = "yes", finish_reason: str
     events = [{"choices": [{"delta": {"content": text}, "token_ids": [1], "finish_reason": finish_reason}]}]
     body = b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in events) + b"data: [DONE]\n\n"
     pending.sent_ns = pending.due_ns
-    pending.take(at_ns, STREAM_HEAD + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    if pending.follower is not None:
+        pending.follower.on_read(at_ns, STREAM_HEAD + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
     pending.end(Ending.COMPLETE, at_ns)
 
 
