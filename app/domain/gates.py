@@ -23,7 +23,8 @@ FAILED_SHARE_MAX = 0.01
 CACHED_SHARE_MAX = 0.01
 """Cached prompt tokens may differ between arms by this share of all prompt tokens."""
 
-PLANNED_OUTCOMES = {"cancel": Outcome.CLIENT_CANCEL, "deadline": Outcome.DEADLINE_MISS}
+PLANNED_OUTCOMES = {"cancel": {Outcome.CLIENT_CANCEL}, "deadline": {Outcome.DEADLINE_MISS, Outcome.STALL}}
+"""How a request may end that the trace itself ends early; why it was not done by its deadline is then not a fault."""
 
 Labels = Mapping[str, RequestLabels]
 """Request id → what the trace says of it, for one workload and load."""
@@ -142,8 +143,8 @@ def _run_problems(run: RunEvidence, labels: Labels) -> Iterator[str]:
 def _ended_as_planned(observation: RequestObservation, labels: Labels) -> bool:
     """Served, or ended early where the trace itself says so."""
     label = labels.get(observation.request_id)
-    planned = PLANNED_OUTCOMES.get(label.planned_end or "") if label else None
-    return observation.outcome in {Outcome.SUCCESS, planned}
+    planned = PLANNED_OUTCOMES.get(label.planned_end or "", set()) if label else set[Outcome]()
+    return observation.outcome is Outcome.SUCCESS or observation.outcome in planned
 
 
 def _ends_early(labels: Labels) -> bool:

@@ -292,6 +292,18 @@ def test_without_counts_per_request_only_speculation_is_not_reconciled() -> None
     }
 
 
+@pytest.mark.parametrize("outcome", [Outcome.DEADLINE_MISS, Outcome.STALL])
+def test_a_planned_deadline_may_also_find_an_answer_that_stands_still(outcome: Outcome) -> None:
+    evidence = make_evidence()
+    labels = tuple(
+        label.model_copy(update={"planned_end": "deadline" if label.request_id == "low-0" else None})
+        for label in evidence.labels["copy"]
+    )
+    late = with_first(evidence, outcome=outcome, completion_tokens=1, speculation=None)
+    assert any("1 of 12 requests failed" in words for words in gates(late))
+    assert gates(late.model_copy(update={"labels": {"copy": labels}})) == ()
+
+
 def test_an_end_that_the_trace_plans_is_no_failure() -> None:
     evidence = make_evidence()
     labels = tuple(

@@ -1,44 +1,66 @@
 """Bytes to server-sent events, however the bytes are cut.
 
-Lines are split as bytes and decoded when complete, so a cut inside a UTF-8 sequence,
-a CRLF or a field name changes nothing. Follows the WHATWG event stream rules.
+Lines are split as bytes and joined when complete, so a cut inside a UTF-8 sequence, a CRLF or a field name changes
+nothing. Follows the WHATWG event stream rules, but for decoding: bytes that are no UTF-8 must not pass as other text.
 """
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
+_DATA = b"data: "
 
 
-@dataclass(frozen=True, slots=True)
-class SseEvent:
+class SseEvent(NamedTuple):
     """One dispatched event: its ``data`` lines joined by newlines, and its type."""
 
-    data: str
-    event: str = "message"
+    data: bytes
+    event: bytes = b"message"
 
 
 class SseParser:
     """Feed it reads in order; each call returns the events that the read completed."""
 
     def __init__(self) -> None:
-        self._rest = b""
-        self._at_start = True
+        self._rest: list[bytes] = []
+        """The pieces of a line whose end has not come; joined once, so that a huge line costs its bytes only."""
+        self._is_first_line = True
         self._after_cr = False
-        self._data: list[str] = []
-        self._event = ""
+        self._data: list[bytes] = []
+        self._event = b""
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events whose closing blank line lies in ``chunk``."""
-        buffer = self._rest + self._without_lf_of_crlf(chunk)
-        if self._at_start:
-            if len(buffer) < len(_BOM) and _BOM.startswith(buffer):
-                self._rest = buffer
-                return []
-            buffer, self._at_start = buffer.removeprefix(_BOM), False
-        *lines, self._rest = _LINE_END.split(buffer)
-        return [event for line in lines if (event := self._take(line.decode("utf-8", "replace"))) is not None]
+        events: list[SseEvent] = []
+        for line in self._lines(chunk):
+            if line.startswith(_DATA):  # what nearly every line is
+                self._data.append(line[len(_DATA) :])
+            elif line:
+                self._take_field(line)
+            else:
+                if self._data:
+                    events.append(SseEvent(b"\n".join(self._data), self._event or b"message"))
+                    self._data = []
+                self._event = b""
+        return events
+
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        """The lines that end in ``chunk``."""
+        if self._after_cr or b"\r" in chunk:
+            lines = _LINE_END.split(self._without_lf_of_crlf(chunk))
+        else:
+            lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines and self._rest:
+            lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest = []
+        if rest:
+            self._rest.append(rest)
+        if lines and self._is_first_line:
+            lines[0] = lines[0].removeprefix(_BOM)
+            self._is_first_line = False
+        return lines
 
     def _without_lf_of_crlf(self, chunk: bytes) -> bytes:
         """A CR ends its line at once; an LF that opens the next read belongs to it."""
@@ -48,18 +70,10 @@ class SseParser:
         self._after_cr = chunk[-1:] == b"\r"
         return trimmed
 
-    def _take(self, line: str) -> SseEvent | None:
-        if not line:
-            return self._dispatch()
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if field == "data":
+    def _take_field(self, line: bytes) -> None:
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
             self._data.append(value)
-        elif field == "event":
+        elif field == b"event":
             self._event = value
-        return None
-
-    def _dispatch(self) -> SseEvent | None:
-        data, event = self._data, self._event
-        self._data, self._event = [], ""
-        return SseEvent("\n".join(data), event or "message") if data else None

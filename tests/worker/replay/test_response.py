@@ -1,52 +1,27 @@
 import json
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.stall import STALL_NS
 from app.domain.vocabulary import Outcome
-from worker.replay.exchange import Ending, Exchange, Read
-from worker.replay.response import observe
+from tests.worker.replay.streams import FIXTURES, LAST_CHUNK, STREAM_HEAD, event, exchange, recorded_reads
+from worker.replay.exchange import Ending, Exchange
+from worker.replay.response import AnswerReader, observation, observe
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "engine"
-STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
-LAST_CHUNK = b"0\r\n\r\n"
 ENGINE_ERROR = {"error": {"message": "EngineCore encountered an issue.", "type": "InternalServerError", "code": 500}}
-
-
-def http_chunk(body: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(body), body)
-
-
-def event(payload: dict[str, Any] | str) -> bytes:
-    return http_chunk(f"data: {payload if isinstance(payload, str) else json.dumps(payload)}\n\n".encode())
 
 
 def token_chunk(*token_ids: int, text: str = "x", finish_reason: str | None = None) -> bytes:
     return event({"choices": [{"text": text, "token_ids": token_ids, "finish_reason": finish_reason}]})
 
 
-def exchange(*reads: bytes, ending: Ending = Ending.COMPLETE, **facts: Any) -> Exchange:
-    """Reads one nanosecond apart, the first at 100."""
-    stamped = tuple((100 + i, read) for i, read in enumerate(reads))
-    return Exchange("r", 10, ending, sent_ns=20, end_ns=100 + len(reads), reads=stamped, **facts)
-
-
-def recorded_stream(name: str) -> tuple[Read, ...]:
-    """A real stream: seconds and line; each event arrives in a read of its own."""
-    reads: list[Read] = [(0, STREAM_HEAD)]
-    for line in (FIXTURES / name).read_text().splitlines():
-        seconds, _, text = line.partition("\t")
-        if text.startswith("data: "):
-            reads.append((round(float(seconds) * 1e9), http_chunk(f"{text}\n\n".encode())))
-    return (*reads, (reads[-1][0], LAST_CHUNK))
-
-
 def test_a_real_speculative_stream() -> None:
-    reads = recorded_stream("draft_model_stream.sse.txt")
+    reads = recorded_reads("draft_model_stream.sse.txt")
     seen = observe(Exchange("r", 0, Ending.COMPLETE, sent_ns=1, end_ns=reads[-1][0], reads=reads))
     assert (seen.outcome, seen.error, seen.finish_reason, seen.http_status) == (Outcome.SUCCESS, None, "length", 200)
     assert seen.chunk_tokens == (1, 1, 1, *[4] * 11, 1)
@@ -60,7 +35,7 @@ def test_a_real_speculative_stream() -> None:
 
 
 def test_a_real_stream_without_speculation_has_one_token_a_chunk() -> None:
-    reads = recorded_stream("target_stream.sse.txt")
+    reads = recorded_reads("target_stream.sse.txt")
     seen = observe(Exchange("r", 0, Ending.COMPLETE, sent_ns=1, end_ns=reads[-1][0], reads=reads))
     assert seen.outcome is Outcome.SUCCESS
     assert seen.chunk_tokens == (1,) * 48
@@ -79,7 +54,7 @@ def test_a_real_plain_answer(name: str, tokens: int) -> None:
 
 @given(cuts=st.sets(st.integers(1, 9_000), max_size=40))
 def test_tokens_do_not_depend_on_how_the_reads_are_cut(cuts: set[int]) -> None:
-    whole = b"".join(read for _, read in recorded_stream("draft_model_stream.sse.txt"))
+    whole = b"".join(read for _, read in recorded_reads("draft_model_stream.sse.txt"))
     edges = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
     seen = observe(exchange(*(whole[a:b] for a, b in pairwise(edges))))
     once = observe(exchange(whole))
@@ -227,3 +202,29 @@ def test_outcomes(given_exchange: Exchange, outcome: Outcome, words: str) -> Non
 def test_what_arrived_before_a_failure_is_kept() -> None:
     seen = observe(exchange(STREAM_HEAD, token_chunk(1, 2), token_chunk(3), ending=Ending.DEADLINE))
     assert (seen.token_ids, seen.chunk_ns) == ((1, 2, 3), (101, 102))
+
+
+def test_an_answer_that_stood_still_is_a_stall_and_says_how_long() -> None:
+    given_up = exchange(STREAM_HEAD, token_chunk(1), token_chunk(2), ending=Ending.DEADLINE)
+    seen = observe(replace(given_up, end_ns=102 + 2 * STALL_NS))
+    assert (seen.outcome, seen.token_ids) == (Outcome.STALL, (1, 2))
+    assert seen.error == (
+        "the answer stood still: no chunk for 2.000 s before the client gave up; a stall is 1.000 s or more"
+    )
+    for other in (Ending.CANCELED, Ending.CLOSED):
+        cut = observe(replace(given_up, end_ns=102 + 2 * STALL_NS, ending=other))
+        assert cut.outcome in {Outcome.CLIENT_CANCEL, Outcome.TRUNCATED}
+
+
+def test_before_the_first_chunk_there_is_no_stall() -> None:
+    """The head of an answer is sent while its request still waits in vLLM's queue."""
+    queued = exchange(STREAM_HEAD, ending=Ending.DEADLINE)
+    assert observe(replace(queued, end_ns=60 * STALL_NS)).outcome is Outcome.DEADLINE_MISS
+
+
+def test_reads_may_come_one_by_one_instead_of_with_the_exchange() -> None:
+    whole = exchange(STREAM_HEAD, token_chunk(1, finish_reason="stop"), event("[DONE]"), LAST_CHUNK)
+    reader = AnswerReader()
+    for at_ns, chunk in whole.reads:
+        reader.feed(at_ns, chunk)
+    assert observation(replace(whole, reads=()), reader) == observe(whole)
