@@ -1,11 +1,12 @@
 """Latencies of one request and rates of one run; one function per metric, its formula in the docstring.
 
-All latencies count from the *due* time, so that a slow client or server cannot hide waiting.
-An impossible order raises ``EvidenceRefused`` instead of giving a negative latency.
+All latencies count from the *due* time, so that a slow client or server cannot hide waiting; those ``from_sent`` leave
+the client's lateness out, as other tools do. An impossible order raises ``EvidenceRefused``, never a negative latency.
+Integer nanoseconds, but where the formula divides: rounded, the parts would no longer sum to the whole.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from app.domain.errors import EvidenceRefused
@@ -31,8 +32,18 @@ def e2e_ns(observation: RequestObservation) -> int | None:
     return _interval(observation, "e2e", observation.due_ns, _last_ns(observation))
 
 
+def e2e_from_sent_ns(observation: RequestObservation) -> int | None:
+    """End-to-end time without the client's lateness: last token (the end, where there is none) ``- sent_ns``."""
+    if observation.outcome is not Outcome.SUCCESS:
+        return None
+    return _interval(observation, "e2e from sent", observation.sent_ns, _last_ns(observation))
+
+
 def tpot_ns(observation: RequestObservation) -> float | None:
-    """Time per output token: ``(last token - first token) / (n - 1)``; undefined for fewer than two tokens."""
+    """Time per output token: ``(last token - first token) / (n - 1)``; undefined for fewer than two tokens.
+
+    One sample a request. What vLLM calls TPOT, and GuideLLM, AIPerf and genai-perf call inter-token latency.
+    """
     tokens = output_tokens(observation)
     if tokens <= 1 or not observation.chunk_ns:
         return None
@@ -41,17 +52,30 @@ def tpot_ns(observation: RequestObservation) -> float | None:
 
 
 def itl_chunk_ns(observation: RequestObservation) -> tuple[int, ...]:
-    """Inter-chunk times: ``chunk_ns[i] - chunk_ns[i-1]``; a chunk carries several tokens when drafts are accepted."""
+    """Inter-chunk times: ``chunk_ns[i] - chunk_ns[i-1]``; a chunk carries several tokens when drafts are accepted.
+
+    One sample a chunk after the first. What vLLM and EvalScope call inter-token latency.
+    """
     gaps = (_interval(observation, "itl", earlier, later) for earlier, later in pairwise(observation.chunk_ns))
     return tuple(gap for gap in gaps if gap is not None)
 
 
 def itl_token_ns(observation: RequestObservation) -> tuple[float, ...]:
-    """Inter-token times: each inter-chunk time divided by the chunk's tokens, once per token."""
-    gaps = itl_chunk_ns(observation)
-    return tuple(
-        gap / tokens for gap, tokens in zip(gaps, observation.chunk_tokens[1:], strict=True) for _ in range(tokens)
-    )
+    """Inter-token times shared out: each inter-chunk time divided by its chunk's tokens, once per token.
+
+    One sample a token after the first chunk; none where the tokens of a chunk are not known. SGLang's definition.
+    """
+    return tuple(gap / tokens for gap, tokens in _gaps_with_tokens(observation) for _ in range(tokens))
+
+
+def itl_burst_ns(observation: RequestObservation) -> tuple[int, ...]:
+    """Inter-token times as they were received: each inter-chunk time once, and 0 for the chunk's further tokens.
+
+    One sample a token after the first; none where the tokens of a chunk are not known. inference-perf's definition.
+    """
+    in_first = observation.chunk_tokens[0] - 1 if _tokens_are_known(observation) else 0
+    later = (sample for gap, tokens in _gaps_with_tokens(observation) for sample in (gap, *(0,) * (tokens - 1)))
+    return (*(0,) * in_first, *later)
 
 
 def lateness_ns(observation: RequestObservation) -> int | None:
@@ -102,6 +126,17 @@ def goodput_rps(observations: Sequence[RequestObservation], seconds: float, slo:
 def milliseconds(value_ns: float | None) -> float:
     """For quantiles over *offered* requests: an absent latency counts as infinitely slow."""
     return math.inf if value_ns is None else value_ns / NS_PER_MS
+
+
+def _tokens_are_known(observation: RequestObservation) -> bool:
+    """Without token ids a chunk carries an unknown number of tokens, recorded as 0."""
+    return bool(observation.chunk_tokens) and 0 not in observation.chunk_tokens
+
+
+def _gaps_with_tokens(observation: RequestObservation) -> Iterator[tuple[int, int]]:
+    """Each inter-chunk time with the tokens of the chunk that ended it; nothing unless all are known."""
+    if _tokens_are_known(observation):
+        yield from zip(itl_chunk_ns(observation), observation.chunk_tokens[1:], strict=True)
 
 
 def _first_token_ns(observation: RequestObservation) -> int | None:
