@@ -35,6 +35,10 @@ class Reported:
     """Times between the chunks of one answer, of all answers together."""
     gaps_are_means: bool = False
     """Each gap is one request's mean: the client keeps no finer record, so its errors average out."""
+    request_ids: tuple[str, ...] = ()
+    """In the order of ``ttft_ns`` and of the answers in ``gaps_ns``; empty where the server never hears of them."""
+    spun_s: float = 0.0
+    """Processor time that the client says it spent waiting for exact moments."""
 
 
 class LoadGenerator(Protocol):

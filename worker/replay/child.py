@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -85,10 +86,12 @@ def _replay(directory: Path) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
+    before_ns = time.process_time_ns()
     loop.run()
+    cpu_ns = time.process_time_ns() - before_ns
     _release_priority(niceness)
     exchanges = tuple(pending.exchange(loop.origin_ns) for pending in loop.agenda.everything)
-    write_recording(directory, Stamps(loop.origin_ns, priority, loop.spun_ns, exchanges), log)
+    write_recording(directory, Stamps(loop.origin_ns, priority, cpu_ns, loop.spun_ns, exchanges), log)
 
 
 def _die_with_parent() -> None:

@@ -41,8 +41,10 @@ class ReplayRecord:
     started_monotonic_ns: int
     priority: str
     """What the host granted the client: ``real-time``, or ``nice -10`` to ``nice 0``."""
+    cpu_ns: int
+    """Processor time of the client during the replay."""
     spun_ns: int
-    """Processor time that the client spent waiting for exact moments."""
+    """The part of it that was spent waiting for exact moments."""
 
 
 class ReplayClient:
@@ -111,6 +113,7 @@ def collect(directory: Path) -> ReplayRecord:
         raw_path=directory / READS_NAME,
         started_monotonic_ns=stamps.started_monotonic_ns,
         priority=stamps.priority,
+        cpu_ns=stamps.cpu_ns,
         spun_ns=stamps.spun_ns,
     )
 

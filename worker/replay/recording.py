@@ -32,15 +32,17 @@ class Stamps:
 
     started_monotonic_ns: int
     priority: str
+    cpu_ns: int
+    """Processor time of the replay itself, without reading the plan and writing the recording."""
     spun_ns: int
-    """Processor time that the client spent waiting for exact moments."""
+    """The part of it that was spent waiting for exact moments."""
     exchanges: tuple[Exchange, ...]
 
 
 def prepare() -> None:
     """Pay once for what the first table costs: two seconds on a slow host, in which pyarrow looks for pandas."""
     with pq.ParquetWriter(BytesIO(), _READS_SCHEMA, compression="zstd") as writer:
-        writer.write_table(_table(("",), array("i"), array("q"), []))
+        writer.write_table(_table(("",), array("i"), array("q"), [], origin_ns=0))
 
 
 def write_recording(directory: Path, stamps: Stamps, log: ReadLog) -> None:
@@ -48,20 +50,23 @@ def write_recording(directory: Path, stamps: Stamps, log: ReadLog) -> None:
     request_ids = tuple(exchange.request_id for exchange in stamps.exchanges)
     with pq.ParquetWriter(directory / READS_NAME, _READS_SCHEMA, compression="zstd") as writer:
         for portion in log.portions(_READS_A_PORTION):
-            writer.write_table(_table(request_ids, *portion))
+            writer.write_table(_table(request_ids, *portion, origin_ns=stamps.started_monotonic_ns))
     document = {
         "started_monotonic_ns": stamps.started_monotonic_ns,
         "priority": stamps.priority,
+        "cpu_ns": stamps.cpu_ns,
         "spun_ns": stamps.spun_ns,
         "exchanges": [[e.request_id, e.due_ns, e.ending, e.sent_ns, e.end_ns, e.error] for e in stamps.exchanges],
     }
     (directory / STAMPS_NAME).write_text(json.dumps(document))
 
 
-def _table(request_ids: Sequence[str], owners: "array[int]", at_ns: "array[int]", chunks: list[bytes]) -> Any:
+def _table(
+    request_ids: Sequence[str], owners: "array[int]", at_ns: "array[int]", chunks: list[bytes], *, origin_ns: int
+) -> Any:
     owner_of_read = pa.array(np.frombuffer(owners, np.int32))
     names = pa.DictionaryArray.from_arrays(owner_of_read, pa.array(request_ids, pa.string())).cast(pa.string())
-    columns = [names, pa.array(np.frombuffer(at_ns, np.int64)), pa.array(chunks, pa.binary())]
+    columns = [names, pa.array(np.frombuffer(at_ns, np.int64) - origin_ns), pa.array(chunks, pa.binary())]
     return pa.table(columns, schema=_READS_SCHEMA)
 
 

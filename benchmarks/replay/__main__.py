@@ -1,0 +1,133 @@
+"""``make bench-replay``: our replay engine and the field's load generators against one referee, in one run.
+
+Each run is a line of the results file; with ``--resume`` a benchmark that was stopped goes on where it was.
+"""
+
+import asyncio
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks.replay import runs, table
+from benchmarks.replay.bars import OURS, Bar, bars
+from benchmarks.replay.capacity import DEMANDS, Capacity, kernel_limits, take
+from benchmarks.replay.clients import CLIENTS
+from benchmarks.replay.offer import LoadGenerator
+from benchmarks.replay.referee import ROOT
+from benchmarks.replay.running import adopt_orphans
+
+RATES_RPS = (20.0, 100.0, 200.0, 500.0, 1000.0)
+RESULTS = ROOT / ".verdraft" / "bench-replay.jsonl"
+GIVES_UP_BELOW = 0.9
+"""A client that kept a smaller share of a rate is not asked for higher ones in that repeat."""
+
+Rates = Annotated[list[float] | None, typer.Option("--rate", help="Requests/s; may be repeated.")]
+Only = Annotated[list[str] | None, typer.Option("--client", help="Only these, and ours; may be repeated.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What is run: every client at every rate in each repeat, in alternating order."""
+
+    rates_rps: Sequence[float]
+    repeats: int
+    seconds: float
+    tokens: int
+    clients: Sequence[LoadGenerator]
+
+
+def main(
+    *,
+    rates: Rates = None,
+    only: Only = None,
+    repeats: Annotated[int, typer.Option(min=1)] = 5,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Of offered load, a run.")] = 10.0,
+    tokens: Annotated[int, typer.Option(min=2, help="Of each answer, each in a chunk of its own.")] = 64,
+    results: Annotated[Path, typer.Option(help="One line a run.")] = RESULTS,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables there, too.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep the runs that the results file has.")] = False,
+) -> None:
+    """Exits with 1 if one of our figures misses its bar; its row is marked SHORT."""
+    adopt_orphans()
+    clients = [client for client in CLIENTS if not only or client.name in (*only, OURS)]
+    results.parent.mkdir(parents=True, exist_ok=True)
+    if not resume:
+        results.unlink(missing_ok=True)
+    notes = Console(stderr=True)
+    _run_all(Design(rates or RATES_RPS, repeats, seconds, tokens, clients), results, notes)
+    made, capacities = list(runs.read(results)), [asyncio.run(take(demand)) for demand in DEMANDS]
+    judged = [*bars(made), *map(_capacity_bar, capacities)]
+    _show(made, judged, markdown)
+    raise typer.Exit(int(not all(bar.met for bar in judged)))
+
+
+def _run_all(design: Design, results: Path, notes: Console) -> None:
+    have = {(r.client, r.rate_rps, r.repeat): r for r in runs.read(results)} if results.exists() else {}
+    for repeat in range(design.repeats):
+        for rate_rps in design.rates_rps:
+            # Whoever runs first may find a cooler host: the order turns round with each repeat.
+            for client in design.clients if repeat % 2 == 0 else reversed(design.clients):
+                if (client.name, rate_rps, repeat) in have or _gave_up(results, client.name, repeat):
+                    continue
+                run = runs.measure(client, runs.Asked(rate_rps, repeat, design.seconds, design.tokens))
+                runs.append(results, run)
+                notes.print(_line(run), style="dim", highlight=False)
+
+
+def _gave_up(results: Path, client: str, repeat: int) -> bool:
+    """Whether a lower rate was already more than the client could keep."""
+    made = [r for r in runs.read(results) if (r.client, r.repeat) == (client, repeat)] if results.exists() else []
+    return client != OURS and any(r.figures is None or r.figures.achieved < GIVES_UP_BELOW for r in made)
+
+
+def _line(run: runs.Run) -> str:
+    did = run.problem or ""
+    if run.figures is not None:
+        did = f"achieved {run.figures.achieved:.4f}, late p99 {run.figures.lateness_p99_ms:.2f} ms {did}"
+    return f"{run.rate_rps:g}/s #{run.repeat} {run.client}: {did} ({run.wall_s:.0f} s)"
+
+
+def _capacity_bar(capacity: Capacity) -> Bar:
+    demand = capacity.demand
+    found = (
+        f"{capacity.whole} whole in {capacity.seconds:.2f} s: {capacity.chunks_per_s:,.0f} chunks/s, "
+        f"{capacity.chunks_per_core_s:,.0f} a core second; "
+        f"client {capacity.client_busy:.0%} and referee {capacity.referee_busy:.0%} busy"
+    )
+    words = f"{demand.rate_rps * demand.chunks:,.0f} chunks/s ({demand.chunks} a request) on one core"
+    return Bar(demand.rate_rps, words, found, capacity.met)
+
+
+def _limits() -> Iterator[tuple[str, ...]]:
+    for limit in kernel_limits():
+        yield limit.transport, f"{limit.sends_per_core_s:,.0f}", f"{limit.reads_per_core_s:,.0f}"
+
+
+def _show(made: Sequence[runs.Run], judged: Sequence[Bar], markdown: Path | None) -> None:
+    problems = [(f"{r.rate_rps:g}", r.client, str(r.repeat), r.problem) for r in made if r.problem]
+    parts = (
+        ("Median [range] over the repeats; milliseconds where no unit is named", table.HEAD, list(table.rows(made))),
+        ("What our own must reach", table.BAR_HEAD, table.bar_rows(judged)),
+        ("Runs that did not go as asked", ("rate/s", "client", "repeat", "what happened"), problems),
+        (
+            "Messages/s that one core of this host sends and reads, with nothing else to do",
+            table.LIMIT_HEAD,
+            list(_limits()),
+        ),
+    )
+    console = Console()
+    for title, head, body in parts:
+        console.print(f"\n[bold]{title}[/bold]")
+        console.print(table.terminal(head, body))
+    if markdown is not None:
+        text = "\n".join(f"### {title}\n\n{table.markdown(head, body)}" for title, head, body in parts)
+        markdown.write_text(f"{platform.processor() or platform.machine()}\n\n{text}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,124 @@
+"""Medians over the repeats, and what our own must reach in the same run; pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.replay.runs import Run
+
+OURS = "verdraft"
+ACHIEVED_OFF_MAX = 0.001
+LATENESS_P99_MAX_MS = 1.0
+LATENESS_RATIO_MIN = 20.0
+LATENESS_RATIO_FROM_RPS = 100
+ERROR_P99_MAX_MS = 1.5
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One figure of the table; less is better in all of them."""
+
+    title: str
+    value: Callable[[Run], float | None]
+    compared: bool = True
+    digits: int = 2
+
+
+def _figure(name: str) -> Callable[[Run], float | None]:
+    return lambda run: None if run.figures is None else getattr(run.figures, name)
+
+
+def _gap_error(name: str) -> Callable[[Run], float | None]:
+    """A mean over an answer's gaps is not a gap; such a client has no figure to compare."""
+    return lambda run: None if run.figures is None or run.figures.gaps_are_means else getattr(run.figures, name)
+
+
+def achieved_off(run: Run) -> float | None:
+    """How far the achieved rate is from the offered one, as a share of it."""
+    return None if run.figures is None else abs(1 - run.figures.achieved)
+
+
+COLUMNS = (
+    Column("off rate %", lambda run: None if (off := achieved_off(run)) is None else off * 100, digits=3),
+    Column("late p50", _figure("lateness_p50_ms")),
+    Column("late p99", _figure("lateness_p99_ms")),
+    Column("late max", _figure("lateness_max_ms"), compared=False),
+    Column("TTFT err p50", _figure("ttft_error_p50_ms")),
+    Column("TTFT err p99", _figure("ttft_error_p99_ms")),
+    Column("gap err p50", _gap_error("gap_error_p50_ms")),
+    Column("gap err p99", _gap_error("gap_error_p99_ms")),
+    Column("CPU s/1000", lambda run: run.cpu_s_per_1000),
+    Column("RSS MiB", lambda run: run.peak_rss_bytes / MIB, digits=0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Over the repeats."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(runs: Sequence[Run], column: Column) -> Spread | None:
+    """``None`` unless every repeat has the figure: a client is not judged by its good days."""
+    values = [value for run in runs if (value := column.value(run)) is not None]
+    return Spread(median(values), min(values), max(values)) if values and len(values) == len(runs) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One demand on our own figures."""
+
+    rate_rps: float
+    demand: str
+    found: str
+    met: bool
+
+
+def bars(runs: Sequence[Run]) -> Iterator[Bar]:
+    """Every demand at every rate; a figure that is missing misses its bar."""
+    for rate_rps in sorted({run.rate_rps for run in runs}):
+        by_client = {name: [r for r in runs if (r.client, r.rate_rps) == (name, rate_rps)] for name in _clients(runs)}
+        yield from _absolute(rate_rps, by_client[OURS])
+        for column in COLUMNS:
+            if column.compared:
+                yield _against_rivals(rate_rps, by_client, column)
+
+
+def _clients(runs: Sequence[Run]) -> list[str]:
+    return list(dict.fromkeys([OURS, *(run.client for run in runs)]))
+
+
+def _absolute(rate_rps: float, ours: Sequence[Run]) -> Iterator[Bar]:
+    demands = (
+        ("late p99", LATENESS_P99_MAX_MS, "ms"),
+        ("off rate %", ACHIEVED_OFF_MAX * 100, "%"),
+        ("TTFT err p99", ERROR_P99_MAX_MS, "ms"),
+        ("gap err p99", ERROR_P99_MAX_MS, "ms"),
+    )
+    for title, limit, unit in demands:
+        found = spread(ours, _column(title))
+        words = "no figure" if found is None else f"{found.median:.3f} {unit}"
+        yield Bar(rate_rps, f"{title} at most {limit:g} {unit}", words, found is not None and found.median <= limit)
+
+
+def _against_rivals(rate_rps: float, by_client: dict[str, list[Run]], column: Column) -> Bar:
+    """At most the best rival's; for the p99 lateness from some rate on, a twentieth of it."""
+    is_ratio = column.title == "late p99" and rate_rps >= LATENESS_RATIO_FROM_RPS
+    demand = f"{column.title} {LATENESS_RATIO_MIN:g} times below the best rival" if is_ratio else f"{column.title} best"
+    found = {name: spread(runs, column) for name, runs in by_client.items()}
+    ours = found.pop(OURS)
+    rivals = {name: s.median for name, s in found.items() if s is not None}
+    if ours is None or not rivals:
+        return Bar(rate_rps, demand, "no figure of " + ("ours" if ours is None else "a rival"), ours is not None)
+    name = min(rivals, key=rivals.__getitem__)
+    allowed = rivals[name] / (LATENESS_RATIO_MIN if is_ratio else 1)
+    words = f"{ours.median:.3f} against {rivals[name]:.3f} ({name})"
+    return Bar(rate_rps, demand, words, ours.median <= allowed)
+
+
+def _column(title: str) -> Column:
+    return next(column for column in COLUMNS if column.title == title)
