@@ -11,9 +11,11 @@ from rich.console import Console
 from app.settings import Settings
 from app.terminal import refusals
 from worker import model_commands, runtime_commands
+from worker.calibration.command import calibrate
 from worker.matrix.command import matrix
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(calibrate)
 runtime_commands.app.command()(matrix)
 app.add_typer(runtime_commands.app, name="runtime")
 app.add_typer(model_commands.app, name="model")
@@ -60,13 +62,17 @@ def down() -> None:
 
 @app.command()
 def status() -> None:
-    """Show what runs; exits with 1 unless all of it does."""
+    """Show what runs, and how far this host's client is calibrated; exits with 1 unless all of it runs."""
     from worker import supervise
+    from worker.calibrated import calibrated
 
+    settings = Settings()
     with refusals():
-        found = supervise.status(Settings())
+        found = supervise.status(settings)
     for line in found:
         console.print(f"{line.name:<9} {'running' if line.running else 'stopped':<8} {line.detail}", soft_wrap=True)
+    if found:
+        console.print(f"{'client':<9} {calibrated(settings.home).words}", soft_wrap=True)
     raise typer.Exit(0 if found and all(line.running for line in found) else 1)
 
 

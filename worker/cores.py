@@ -1,6 +1,8 @@
 """Which cores compute and which measure, so that neither steals from the other."""
 
 import os
+import platform
+import re
 import resource
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +41,12 @@ def may_preempt() -> bool:
     status = Path("/proc/self/status").read_text()
     effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
     return bool(int(effective, 16) >> _CAP_SYS_NICE & 1)
+
+
+def cpu_model() -> str:
+    """The processor by its own name, or by its architecture where it has none."""
+    named = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return named[1].strip() if named else platform.machine()
 
 
 def stolen_cpu_ns() -> int:

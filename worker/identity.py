@@ -5,7 +5,6 @@ A name says what should be there; a digest says what is. Nothing is taken on tru
 
 import os
 import platform
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ import pynvml
 from app.domain.capability import HostCapability
 from app.domain.manifest import Hardware, Software
 from app.settings import Settings
+from worker.calibrated import calibrated
+from worker.cores import cpu_model
 from worker.models import offered_models
 from worker.runtimes.asked import capability_of
 from worker.runtimes.registry import ABSENT, RuntimeIdentity, inspect_runtime, inspect_runtimes
@@ -53,6 +54,7 @@ def software() -> Software:
 
 def capabilities(settings: Settings) -> dict[str, Any]:
     """What this host can run, as the worker publishes it for forms and preflight."""
+    client = calibrated(settings.home)
     document = HostCapability(
         runtimes=tuple(capability_of(found, settings.home) for found in _runtimes(settings.runtime_root)),
         models=offered_models(settings),
@@ -60,6 +62,8 @@ def capabilities(settings: Settings) -> dict[str, Any]:
         software=software().model_dump(mode="json"),
         cores=os.cpu_count() or 1,
         memory_bytes=accelerator_memory_bytes(),
+        client_range=client.range,
+        client_range_void=client.void,
     )
     return document.model_dump(mode="json")
 
@@ -95,9 +99,7 @@ def accelerator_memory_bytes() -> int:
 
 def _processor() -> Hardware:
     cores = os.cpu_count() or 1
-    named = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    model = named[1].strip() if named else platform.machine()
-    return Hardware(accelerator=model, count=1, topology=f"{cores} core" + "s" * (cores > 1))
+    return Hardware(accelerator=cpu_model(), count=1, topology=f"{cores} core" + "s" * (cores > 1))
 
 
 def _gpu_software() -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.domain.client_range import ClientRange
 from app.domain.vocabulary import Sha256
 
 
@@ -113,3 +114,7 @@ class HostCapability(_Frozen):
     software: dict[str, Any]
     cores: int
     memory_bytes: int = Field(description="Of one accelerator, or of the host where there is none.")
+    client_range: ClientRange | None = None
+    """The loads at which the host's client keeps time; null where that was never measured."""
+    client_range_void: str = ""
+    """Why what was measured no longer holds here; empty where it does."""

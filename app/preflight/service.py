@@ -14,9 +14,7 @@ from app.evidence.views.repository import EvidenceViews
 from app.preflight.hosts import hosts_of
 from app.preflight.repository import PastRepository
 from app.preflight.schemas import PreflightRead
-from app.preflight.traces import look_at_traces
-
-Requested = Mapping[str, frozenset[str]]
+from app.preflight.traces import TraceLook, look_at_traces
 
 
 class PreflightService:
@@ -36,20 +34,20 @@ async def examine(session: AsyncSession, manifest: Manifest) -> PreflightRead:
     traces = await look_at_traces(session, manifest)
     cost = estimate(manifest, traces.headers, measured_times(await PastRepository(session).sessions(manifest)))
     hosts = hosts_of(await EvidenceViews(session).capabilities())
-    worker, checks = _best(manifest, hosts, traces.requested)
+    worker, checks = _best(manifest, hosts, traces)
     every = [*checks, *traces.checks, *_size(cost)]
     refused = bool(refusing(every))
     return PreflightRead(digest=manifest.digest, refused=refused, host=worker, checks=every, estimate=cost)
 
 
 def _best(
-    manifest: Manifest, hosts: Mapping[str, HostCapability], requested: Requested
+    manifest: Manifest, hosts: Mapping[str, HostCapability], traces: TraceLook
 ) -> tuple[str | None, tuple[Check, ...]]:
     """The checks of the host that refuses least, among those that have the runtime."""
     able = {w: host for w, host in hosts.items() if any(r.ref == manifest.runtime for r in host.runtimes)}
     if not able:
-        return None, preflight(manifest, None, requested)
-    found = {worker: preflight(manifest, host, requested) for worker, host in able.items()}
+        return None, preflight(manifest, None, traces.requested, traces.answers)
+    found = {worker: preflight(manifest, host, traces.requested, traces.answers) for worker, host in able.items()}
     worker = min(found, key=lambda w: len(refusing(found[w])))
     return worker, found[worker]
 

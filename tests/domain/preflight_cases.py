@@ -1,6 +1,8 @@
 """How the checks of the whole experiment end."""
 
 from tests.domain.preflight_scenes import (
+    CALIBRATED,
+    CROWD,
     FAIL,
     FILES,
     GPU,
@@ -19,6 +21,8 @@ from tests.domain.preflight_scenes import (
 )
 from tests.factories import DRAFT
 from tests.factories_host import make_draft, make_runtime, make_target
+
+FAST = {"name": "low", "regime": "serving", "rate_rps": 100.5}
 
 EXPERIMENT_CASES: tuple[Case, ...] = (
     ("runtime", PASS, {}),
@@ -93,4 +97,16 @@ EXPERIMENT_CASES: tuple[Case, ...] = (
     ("sampling modes", FAIL, {"manifest": {"sampling": {"temperature": 1, "min_p": 0.1}}}),
     ("sampling modes", FAIL, {"requested": {"tasks": frozenset({"top_k", "logit_bias"})}}),
     ("sampling modes", UNKNOWN, {"requested": {}}),
+    ("client range", PASS, CALIBRATED),
+    ("client range", PASS, CALIBRATED | {"manifest": {"loads": [{**CROWD, "clients": 256}]}}),
+    ("client range", FAIL, CALIBRATED | {"manifest": {"loads": [{**CROWD, "clients": 257}]}}),
+    ("client range", FAIL, CALIBRATED | {"manifest": {"loads": [FAST]}}),
+    ("client range", FAIL, CALIBRATED | {"answers": {"tasks": {"low": 1601.0}}}),
+    ("client range", UNKNOWN, CALIBRATED | {"answers": {}}),
+    ("client range", UNKNOWN, {}),
+    (
+        "client range",
+        UNKNOWN,
+        {"host": {**CALIBRATED["host"], "client_range_void": "but since then the kernel changed"}},
+    ),
 )

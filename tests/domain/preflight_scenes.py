@@ -8,6 +8,7 @@ from app.domain.capability import ModelFacts, RuntimeCapability
 from app.domain.manifest import parse_manifest
 from app.domain.preflight import Check, PreflightOutcome, preflight
 from tests.factories import BASELINE, DRAFT, NGRAM, manifest_document
+from tests.factories_client import make_client_range
 from tests.factories_host import (
     EAGLE,
     GENERATION,
@@ -89,6 +90,7 @@ class Scene:
     runtime: RuntimeCapability | None = RUNTIME_FACTS
     host: Mapping[str, Any] = field(default_factory=dict[str, Any])
     requested: Mapping[str, frozenset[str]] = field(default_factory=lambda: {"tasks": frozenset[str]()})
+    answers: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: {"tasks": {"low": 4.0}})
     serving: Mapping[str, Any] = field(default_factory=dict[str, Any])
     manifest: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -104,7 +106,7 @@ class Scene:
         models = tuple(model for model in (self.target, self.draft) if model is not None)
         runtimes = () if self.runtime is None else (self.runtime,)
         here = make_host(**{"models": models, "runtimes": runtimes, **self.host})
-        return preflight(parse_manifest(document), here, self.requested)
+        return preflight(parse_manifest(document), here, self.requested, self.answers)
 
     def check(self, name: str) -> Check:
         """The check of that name, not of target-only."""
@@ -129,4 +131,6 @@ PROBABILISTIC: Facts = {"draft_sample_method": "probabilistic"}
 SCHEDULE: Facts = {"num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 16, 2]]}
 SYNTHETIC: Facts = {"rejection_sampling": "synthetic", "synthetic_acceptance_length": 2.0}
 OVERHEAD: Facts = {"manifest": {"purpose": "overhead_profiling"}}
+CALIBRATED: Facts = {"host": {"client_range": make_client_range()}}
+CROWD: Facts = {"name": "low", "regime": "serving", "kind": "closed_loop"}
 SPEAKERS: Facts = {"eos_token": "</s>", "unk_token": "<unk>"}

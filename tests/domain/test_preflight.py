@@ -8,6 +8,8 @@ from app.domain.preflight import ARM_RULES, RULES, PreflightOutcome, preflight, 
 from tests.domain.preflight_arm_cases import ARM_CASES
 from tests.domain.preflight_cases import EXPERIMENT_CASES
 from tests.domain.preflight_scenes import (
+    CALIBRATED,
+    CROWD,
     DRAFTED,
     FAIL,
     HEAD,
@@ -99,6 +101,36 @@ def test_the_engine_words_say_what_becomes_of_the_drafts_limit() -> None:
     assert "beyond 256 tokens the engine stops drafting" in short.reason
     head = Scene.of(HEAD, draft=make_eagle(max_position_embeddings=256)).check("draft context")
     assert "the engine raises that to 512" in head.reason
+
+
+def test_a_load_beyond_the_range_names_its_field_the_nearest_cell_and_what_to_do() -> None:
+    loads = [{"name": "low", "regime": "latency", "rate_rps": 4}, {"name": "high", "regime": "serving", "rate_rps": 90}]
+    scene = Scene.of(CALIBRATED, manifest={"loads": loads}, answers={"tasks": {"low": 4.0, "high": 100.0}})
+    check = scene.check("client range")
+    assert check.outcome is FAIL
+    assert check.field == "loads[1].rate_rps"
+    assert check.reason == (
+        "tasks at high asks the client for 90 requests/s with up to 9,000 chunks/s; the nearest at which it kept time "
+        "is 100 requests/s with 40 in flight and 6,400 chunks/s, measured 2026-11-30 04:05 UTC"
+    )
+    assert "verdraft calibrate" in check.remedy
+    crowd = Scene.of(CALIBRATED, manifest={"loads": [{**CROWD, "clients": 300}]}).check("client range")
+    assert crowd.field == "loads[0].clients"
+
+
+def test_of_several_loads_beyond_the_range_the_furthest_is_named() -> None:
+    loads = [
+        {"name": name, "regime": "serving", "rate_rps": rate} for name, rate in (("a", 150), ("b", 900), ("c", 300))
+    ]
+    check = Scene.of(CALIBRATED, manifest={"loads": loads}, answers={}).check("client range")
+    assert check.field == "loads[1].rate_rps"
+    assert check.reason.endswith("(3 of 3 loads are beyond the range)")
+
+
+def test_an_uncalibrated_host_is_told_how_to_calibrate() -> None:
+    check = Scene().check("client range")
+    assert "never calibrated" in check.reason
+    assert "verdraft calibrate" in check.remedy
 
 
 def test_the_runtime_names_what_is_here() -> None:

@@ -12,8 +12,10 @@ from app.domain.vocabulary import FailureClass
 from app.experiments.service import ExperimentService
 from app.settings import Settings
 from tests.factories import BASELINE, make_manifest
+from tests.factories_client import make_cell, make_client_range
 from tests.fakes.runtime import make_fake_runtime
 from tests.worker.conduct import DRAFT_ARM, PlaceMaker
+from worker.calibrated import client_host, keep
 from worker.identity import hardware, inspect_runtime, software
 from worker.models import model_digest
 from worker.pins import resolve_pins
@@ -50,6 +52,14 @@ def manifest_of(host: Settings, *, draft: str = "draft", **fields: Any) -> Manif
         "arms": [BASELINE, {**DRAFT_ARM, "draft_or_speculator": reference(host, draft)}],
     }
     return make_manifest(**(document | fields))
+
+
+def test_a_load_beyond_the_client_range_is_refused_here_too(host: Settings) -> None:
+    keep(host.home, make_client_range(make_cell(3), host=client_host()))
+    with pytest.raises(ManifestRefused, match=r"loads\[0\]\.rate_rps: client range: "):
+        resolve_pins(manifest_of(host), host)
+    keep(host.home, make_client_range(make_cell(4), host=client_host()))
+    resolve_pins(manifest_of(host), host)
 
 
 def test_what_the_host_can_do_becomes_paths_and_a_runtime_that_was_asked(host: Settings) -> None:

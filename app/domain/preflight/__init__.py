@@ -11,6 +11,7 @@ from app.domain.errors import FieldProblem
 from app.domain.manifest import Manifest
 from app.domain.preflight import (
     architecture,
+    client,
     context,
     heads,
     memory,
@@ -21,7 +22,7 @@ from app.domain.preflight import (
     speculation,
     tokens,
 )
-from app.domain.preflight.case import NO_REQUESTED, NOWHERE, ArmCase, ArmRule, Case, Rule
+from app.domain.preflight.case import NO_ANSWERS, NO_REQUESTED, NOWHERE, ArmCase, ArmRule, Case, Rule
 from app.domain.preflight.outcome import Check, PreflightOutcome
 from app.domain.vocabulary import BASELINE_ARM
 
@@ -60,6 +61,7 @@ RULES = (
     Rule("quantization", "serving.quantization", placement.quantization),
     Rule("tensor parallel", "serving.tensor_parallel_size", placement.tensor_parallel),
     Rule("sampling modes", "sampling", sampling.sampling_modes),
+    Rule("client range", "loads", client.client_range),
 )
 """Checks of the whole experiment, in the order in which they are shown."""
 
@@ -99,14 +101,18 @@ ARM_RULES = (
 
 
 def preflight(
-    manifest: Manifest, host: HostCapability | None, requested: Mapping[str, frozenset[str]] = NO_REQUESTED
+    manifest: Manifest,
+    host: HostCapability | None,
+    requested: Mapping[str, frozenset[str]] = NO_REQUESTED,
+    answers: Mapping[str, Mapping[str, float]] = NO_ANSWERS,
 ) -> tuple[Check, ...]:
     """Every check that applies, those of the whole experiment first.
 
     ``host`` is null where no worker has published the runtime: what only a host can tell is then not checkable.
-    ``requested`` gives, by workload, the names of the sampling parameters that its requests carry.
+    ``requested`` gives, by workload, the names of the sampling parameters that its requests carry; ``answers``, by
+    workload and load, how many tokens an answer has at most, on average.
     """
-    case = Case(manifest, host or NOWHERE, requested)
+    case = Case(manifest, host or NOWHERE, requested, answers)
     return (*_of_experiment(case), *_of_arms(case))
 
 

@@ -1,13 +1,14 @@
 """A manifest beside what a host says of the things it names: what every check looks at."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.domain.capability import HostCapability, ModelFacts, RuntimeCapability
 from app.domain.manifest import Arm, Manifest
 from app.domain.preflight.outcome import Check, Topic
 
 NO_REQUESTED: Mapping[str, frozenset[str]] = {}
+NO_ANSWERS: Mapping[str, Mapping[str, float]] = {}
 NOWHERE = HostCapability(runtimes=(), models=(), hardware={}, software={}, cores=0, memory_bytes=0)
 """Stands for the host where none is known: it states nothing."""
 
@@ -20,6 +21,8 @@ class Case:
     host: HostCapability
     requested: Mapping[str, frozenset[str]]
     """Workload → names of the sampling parameters that its requests carry."""
+    answers: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    """Workload → load → mean tokens of an answer, at most; absent where the trace is not at hand."""
 
     @property
     def runtime(self) -> RuntimeCapability | None:

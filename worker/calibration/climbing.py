@@ -1,0 +1,34 @@
+"""Climb a ladder until the client falls behind; each cell is decided by the majority of up to three attempts."""
+
+from collections.abc import Awaitable, Callable
+
+from app.domain.client_range import ClientAttempt, ClientCell
+from worker.calibration.ladders import Ladder, Rung
+
+Attempt = Callable[[Rung, int], Awaitable[ClientAttempt]]
+"""Try a rung once; the number of the try, from 1."""
+
+
+async def climb(ladder: Ladder, attempt: Attempt) -> list[ClientCell]:
+    """The cells that were tried, from small to large. Below the start only until one passes."""
+    cells = [await decide(ladder.rungs[ladder.start], attempt)]
+    if not cells[0].passed:
+        for rung in reversed(ladder.rungs[: ladder.start]):
+            cells.insert(0, await decide(rung, attempt))
+            if cells[0].passed:
+                break
+        return cells
+    for rung in ladder.rungs[ladder.start + 1 :]:
+        cells.append(await decide(rung, attempt))
+        if not cells[-1].passed:
+            break
+    return cells
+
+
+async def decide(rung: Rung, attempt: Attempt) -> ClientCell:
+    """One cell with all its attempts: a stall of the host spoils one of them, not the cell."""
+    cell = ClientCell(shape=rung.shape, rate_rps=rung.rate_rps, attempts=())
+    while not cell.decided:
+        tried = await attempt(rung, len(cell.attempts) + 1)
+        cell = ClientCell(shape=rung.shape, rate_rps=rung.rate_rps, attempts=(*cell.attempts, tried))
+    return cell
