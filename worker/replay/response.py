@@ -9,8 +9,9 @@ import httptools
 from app.domain.observation import RequestObservation
 from app.domain.stall import STALL_NS, stall_ns
 from app.domain.vocabulary import NS_PER_S, Outcome
-from worker.replay.answer import DONE, Answer, error_in, legible
+from worker.replay.answer import DONE, Answer
 from worker.replay.exchange import Ending, Exchange
+from worker.replay.payload import error_in, legible
 from worker.replay.sse import SseParser
 
 HTTP_OK = 200
