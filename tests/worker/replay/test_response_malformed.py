@@ -165,6 +165,18 @@ def test_it_is_the_same_error_byte_by_byte(name: str) -> None:
     assert without_stamps(observe(exchange(*(bytes([b]) for b in stream.wire)))) == without_stamps(once)
 
 
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b'{"detail":"no"}', '{"detail":"no"}'),
+        (b'{"error":{"message":"no"}}', "no"),
+        (b'{"choices":[]}', '{"choices":[]}'),
+    ],
+)
+def test_an_event_of_the_type_error_is_one_in_the_words_of_the_server(data: bytes, words: str) -> None:
+    assert after_the_first(b"event: error\ndata: " + data + b"\n\n").error == words
+
+
 LOST_OR_TWICE: dict[str, tuple[bytes, ...]] = {
     "a chunk is lost": (FIRST, LAST, USAGE, DONE),
     "a chunk comes twice": (FIRST, SECOND, SECOND, LAST, USAGE, DONE),
@@ -263,6 +275,17 @@ def test_what_is_not_one_http_answer_is_a_stream_error_whatever_the_cuts(name: s
     assert_storable(once)
     by_bytes = observe(exchange(*(bytes([byte]) for byte in NOT_HTTP[name]), ending=ending))
     assert without_stamps(by_bytes) == without_stamps(once)
+
+
+def test_a_read_after_the_end_moves_no_stamp() -> None:
+    seen = observe(exchange(PLAIN_HEAD + PLAIN, PLAIN_HEAD + PLAIN))
+    assert (seen.outcome, seen.token_ids, seen.chunk_ns) == (Outcome.STREAM_ERROR, (1,), (100,))
+
+
+def test_a_stream_with_a_status_of_failure_is_read_as_the_failure() -> None:
+    head = STREAM_HEAD.replace(b"200 OK", b"500 X")
+    seen = observe(exchange(head, http_chunk(b'{"error":{"message":"out of memory"}}') + LAST_CHUNK))
+    assert (seen.outcome, seen.error) == (Outcome.HTTP_ERROR, "out of memory")
 
 
 def test_an_announcement_before_the_answer_is_not_the_answer() -> None:
