@@ -81,6 +81,7 @@ class AnswerReader:
         self._http = _Http()
         self._events = SseParser()
         self._last_ns = 0
+        """Of the plain body."""
 
     @property
     def status(self) -> int | None:
@@ -91,15 +92,13 @@ class AnswerReader:
         """One read."""
         if self.first_byte_ns is None:
             self.first_byte_ns = at_ns
-        if self._http.error is not None:
-            return
-        self._last_ns = at_ns
         body = self._http.feed(chunk)
         if self._http.is_stream:
             for event in self._events.feed(body):
                 self.answer.take_event(event, at_ns)
-        else:
+        elif body:
             self._plain += body
+            self._last_ns = at_ns
 
     def end(self, ending: Ending) -> None:
         """A plain answer is one payload, complete when the message is."""
