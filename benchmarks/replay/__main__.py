@@ -5,6 +5,7 @@ Each run is a line of the results file; with ``--resume`` a benchmark that was s
 
 import asyncio
 import platform
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +15,17 @@ import typer
 from rich.console import Console
 
 from benchmarks.replay import runs, table
-from benchmarks.replay.bars import OURS, Bar, bars
+from benchmarks.replay.bars import MIB, OURS, Bar, bars
 from benchmarks.replay.capacity import DEMANDS, Capacity, kernel_limits, take
 from benchmarks.replay.clients import CLIENTS
+from benchmarks.replay.known_truth import GROWTH_MAX_BYTES, RATE_RPS, Known, know
 from benchmarks.replay.offer import LoadGenerator
 from benchmarks.replay.referee import ROOT
 from benchmarks.replay.running import adopt_orphans
 
 RATES_RPS = (20.0, 100.0, 200.0, 500.0, 1000.0)
 RESULTS = ROOT / ".verdraft" / "bench-replay.jsonl"
+TABLE_WIDTH = 260
 GIVES_UP_BELOW = 0.9
 """A client that kept a smaller share of a rate is not asked for higher ones in that repeat."""
 
@@ -54,16 +57,25 @@ def main(
 ) -> None:
     """Exits with 1 if one of our figures misses its bar; its row is marked SHORT."""
     adopt_orphans()
-    clients = [client for client in CLIENTS if not only or client.name in (*only, OURS)]
+    clients = _clients(only or ())
     results.parent.mkdir(parents=True, exist_ok=True)
     if not resume:
         results.unlink(missing_ok=True)
     notes = Console(stderr=True)
     _run_all(Design(rates or RATES_RPS, repeats, seconds, tokens, clients), results, notes)
-    made, capacities = list(runs.read(results)), [asyncio.run(take(demand)) for demand in DEMANDS]
-    judged = [*bars(made), *map(_capacity_bar, capacities)]
+    made = list(runs.read(results))
+    judged = [*bars(made), *asyncio.run(_alone())]
     _show(made, judged, markdown)
     raise typer.Exit(int(not all(bar.met for bar in judged)))
+
+
+def _clients(only: Sequence[str]) -> list[LoadGenerator]:
+    """Ours and the field's, or ours and those named, which may be other designs of ours."""
+    if not only:
+        return list(CLIENTS)
+    from benchmarks.replay.clients.designs import DESIGNS  # noqa: PLC0415  (no one else needs what they import)
+
+    return [client for client in (*CLIENTS, *DESIGNS) if client.name in (*only, OURS)]
 
 
 def _run_all(design: Design, results: Path, notes: Console) -> None:
@@ -90,6 +102,20 @@ def _line(run: runs.Run) -> str:
     if run.figures is not None:
         did = f"achieved {run.figures.achieved:.4f}, late p99 {run.figures.lateness_p99_ms:.2f} ms {did}"
     return f"{run.rate_rps:g}/s #{run.repeat} {run.client}: {did} ({run.wall_s:.0f} s)"
+
+
+async def _alone() -> list[Bar]:
+    """What is asked of ours alone."""
+    return [*[_capacity_bar(await take(demand)) for demand in DEMANDS], _truth_bar(await know())]
+
+
+def _truth_bar(known: Known) -> Bar:
+    found = (
+        f"{known.exact} of {known.requests} exact; receive error {known.error_p50_ms:.3f} / {known.error_p99_ms:.3f} / "
+        f"{known.error_max_ms:.3f} ms (p50/p99/max); the client grew by {known.grown_bytes / MIB:.0f} MiB"
+    )
+    demand = f"{known.chunks:,} chunks come back exactly, in at most {GROWTH_MAX_BYTES / MIB:.0f} MiB more"
+    return Bar(RATE_RPS, demand, found, known.met)
 
 
 def _capacity_bar(capacity: Capacity) -> Bar:
@@ -120,7 +146,7 @@ def _show(made: Sequence[runs.Run], judged: Sequence[Bar], markdown: Path | None
             list(_limits()),
         ),
     )
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else TABLE_WIDTH)
     for title, head, body in parts:
         console.print(f"\n[bold]{title}[/bold]")
         console.print(table.terminal(head, body))

@@ -44,7 +44,8 @@ class Reported:
 class LoadGenerator(Protocol):
     """One client under test. ``prepare`` writes the files that it needs; all raise ``OSError`` or ``ValueError``."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def prepare(self, offer: Offer) -> None: ...
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +22,7 @@ class Served:
     request_id: str
     arrived_ns: int
     departed_ns: tuple[int, ...]
+    chunk_tokens: tuple[int, ...]
 
     @property
     def ttft_ns(self) -> int:
@@ -48,12 +49,15 @@ class Referee:
 
 def read_log(document: bytes) -> list[Served]:
     """Requests in the order of their arrival."""
-    entries = (Served(e["request_id"], e["arrived_ns"], tuple(e["departed_ns"])) for e in json.loads(document))
+    entries = (
+        Served(e["request_id"], e["arrived_ns"], tuple(e["departed_ns"]), tuple(e["chunk_tokens"]))
+        for e in json.loads(document)
+    )
     return sorted(entries, key=lambda served: served.arrived_ns)
 
 
 @contextmanager
-def referee(core: int, *, socket_path: str | None = None, gap_ms: float = GAP_MS) -> Iterator[Referee]:
+def referee(core: int, *, socket_path: str | None = None, gap_ms: float = GAP_MS) -> Generator[Referee]:
     """A fresh one on its own core. Raises ``OSError``."""
     where = ("--uds", socket_path) if socket_path else ("--host", "127.0.0.1")
     argv = (sys.executable, "-m", "worker.replay.null_engine", "--cores", str(core), *where)

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +52,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], directory: Path, co
 
 
 @contextmanager
-def _on_core(core: int) -> Iterator[None]:
+def _on_core(core: int) -> Generator[None]:
     """What is started here inherits the core."""
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})

@@ -25,6 +25,7 @@ PLAN_NAME = "plan.json"
 STDERR_NAME = "client.stderr"
 PREFERRED_NICENESS = -10
 _PR_SET_PDEATHSIG = 1
+_KIB = 1024
 
 
 def main() -> None:
@@ -91,7 +92,8 @@ def _replay(directory: Path) -> None:
     cpu_ns = time.process_time_ns() - before_ns
     _release_priority(niceness)
     exchanges = tuple(pending.exchange(loop.origin_ns) for pending in loop.agenda.everything)
-    write_recording(directory, Stamps(loop.origin_ns, priority, cpu_ns, loop.spun_ns, exchanges), log)
+    peak_rss_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+    write_recording(directory, Stamps(loop.origin_ns, priority, cpu_ns, loop.spun_ns, peak_rss_bytes, exchanges), log)
 
 
 def _die_with_parent() -> None:

@@ -45,6 +45,8 @@ class ReplayRecord:
     """Processor time of the client during the replay."""
     spun_ns: int
     """The part of it that was spent waiting for exact moments."""
+    peak_rss_bytes: int
+    """Of the client while it replayed."""
 
 
 class ReplayClient:
@@ -115,6 +117,7 @@ def collect(directory: Path) -> ReplayRecord:
         priority=stamps.priority,
         cpu_ns=stamps.cpu_ns,
         spun_ns=stamps.spun_ns,
+        peak_rss_bytes=stamps.peak_rss_bytes,
     )
 
 

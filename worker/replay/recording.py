@@ -36,6 +36,8 @@ class Stamps:
     """Processor time of the replay itself, without reading the plan and writing the recording."""
     spun_ns: int
     """The part of it that was spent waiting for exact moments."""
+    peak_rss_bytes: int
+    """Of the client while it replayed."""
     exchanges: tuple[Exchange, ...]
 
 
@@ -56,6 +58,7 @@ def write_recording(directory: Path, stamps: Stamps, log: ReadLog) -> None:
         "priority": stamps.priority,
         "cpu_ns": stamps.cpu_ns,
         "spun_ns": stamps.spun_ns,
+        "peak_rss_bytes": stamps.peak_rss_bytes,
         "exchanges": [[e.request_id, e.due_ns, e.ending, e.sent_ns, e.end_ns, e.error] for e in stamps.exchanges],
     }
     (directory / STAMPS_NAME).write_text(json.dumps(document))
