@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from app.domain.capability import HostCapability
 from app.domain.client_range import ClientRange
 from app.settings import Settings
 from tests.factories_client import make_client_range
 from worker.calibrated import FILE_NAME, NEVER, Calibrated, calibrated, client_host, keep
+from worker.cli import app
 from worker.identity import capabilities
 
 
@@ -113,3 +115,10 @@ def test_it_is_published_with_what_makes_it_void(tmp_path: Path, here: ClientRan
     assert (document.client_range, document.client_range_void) == (here, "")
     keep(settings.home, here.model_copy(update={"host": here.host.model_copy(update={"kernel": "0.1"})}))
     assert "kernel" in HostCapability.model_validate(capabilities(settings)).client_range_void
+
+
+def test_status_shows_it(tmp_path: Path, here: ClientRange, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERDRAFT_HOME", str(tmp_path))
+    assert "client    never calibrated: run `verdraft calibrate`" in CliRunner().invoke(app, ["status"]).stdout
+    keep(tmp_path, here)
+    assert "client    calibrated 2026-11-30 04:05 UTC, up to 100" in CliRunner().invoke(app, ["status"]).stdout

@@ -63,8 +63,8 @@ def full() -> tuple[Ladder, ...]:
 def quick() -> tuple[Ladder, ...]:
     """Half a minute: fewer rungs, shorter windows, shorter crowds."""
     return (
-        _ladder("short", SHORT, (10, 50, 200, 500, 2000), start_rps=200, window_s=0.8, chunks_max=40_000),
-        _ladder("stream", _steady(64), (5, 20, 100, 200, 500, 1000), start_rps=200, window_s=0.8, chunks_max=40_000),
+        _ladder("short", SHORT, (10, 50, 200, 500, 2000), start_rps=500, window_s=0.8, chunks_max=40_000),
+        _ladder("stream", _steady(64), (5, 20, 100, 200, 1000), start_rps=200, window_s=0.8, chunks_max=40_000),
         Ladder((_crowd(256, 1), _crowd(1024, 1))),
     )
 

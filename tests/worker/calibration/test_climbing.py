@@ -27,10 +27,19 @@ async def test_from_the_start_up_to_the_top() -> None:
     assert tried == [5, 5, 10, 10, 20, 20]
 
 
-async def test_the_first_cell_that_fails_is_the_last() -> None:
-    cells, tried = await climbed(LADDER, at_10="ff")
-    assert cells == [(5, True), (10, False)]
-    assert tried == [5, 5, 10, 10]
+async def test_two_cells_in_a_row_that_fail_are_the_last() -> None:
+    longer = Ladder((*LADDER.rungs, Rung("short", ((FIRST_MS, 1),), 50, 1.0)), start=2)
+    cells, tried = await climbed(longer, at_10="ff", at_20="ff")
+    assert cells == [(5, True), (10, False), (20, False)]
+    assert tried == [5, 5, 10, 10, 20, 20]
+
+
+async def test_one_spoiled_cell_does_not_end_the_climb() -> None:
+    cells, _ = await climbed(LADDER, at_10="ff")
+    assert cells == [(5, True), (10, False), (20, True)]
+    cells, tried = await climbed(LADDER, at_5="ff")
+    assert cells == [(5, False), (10, True), (20, True)]
+    assert min(tried) == 5
 
 
 async def test_a_stall_costs_a_further_attempt_and_not_the_cell() -> None:
@@ -39,15 +48,15 @@ async def test_a_stall_costs_a_further_attempt_and_not_the_cell() -> None:
     assert tried == [5, 5, 5, 10, 10, 10, 20, 20, 20]
 
 
-async def test_a_host_that_fails_at_the_start_is_looked_at_below() -> None:
-    cells, tried = await climbed(LADDER, at_5="ff", at_2="fkf")
-    assert cells == [(1, True), (2, False), (5, False)]
-    assert tried == [5, 5, 2, 2, 2, 1, 1]
+async def test_a_host_that_fails_at_the_start_and_above_is_looked_at_below() -> None:
+    cells, tried = await climbed(LADDER, at_5="ff", at_10="ff", at_2="fkf")
+    assert cells == [(1, True), (2, False), (5, False), (10, False)]
+    assert tried == [5, 5, 10, 10, 2, 2, 2, 1, 1]
 
 
 async def test_a_host_that_fails_everywhere_has_tried_everything_below() -> None:
-    cells, _ = await climbed(LADDER, at_5="ff", at_2="ff", at_1="ff")
-    assert cells == [(1, False), (2, False), (5, False)]
+    cells, _ = await climbed(LADDER, at_10="ff", at_5="ff", at_2="ff", at_1="ff")
+    assert cells == [(1, False), (2, False), (5, False), (10, False)]
 
 
 def test_the_ladders_ascend_and_keep_the_strict_limit() -> None:

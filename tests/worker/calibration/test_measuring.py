@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import resource
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +21,7 @@ from worker.calibration import ladders, measuring
 from worker.calibration.ladders import SHORT, Ladder, Rung
 from worker.calibration.measuring import Stand, calibrate_alone, open_stand
 from worker.cli import app
-from worker.cores import split_cores
+from worker.cores import may_preempt, split_cores
 from worker.gpu import HostLock
 
 TINY = Rung("short", SHORT, 50, 0.4)
@@ -91,9 +92,12 @@ async def test_each_attempt_has_its_own_log(stand: Stand) -> None:
     assert [entry.request_id for entry in await stand.referee.log()] == [f"2-{i}" for i in range(20)]
 
 
-async def test_the_null_engine_runs_on_the_engines_cores_and_may_hold_a_crowd(stand: Stand) -> None:
+async def test_the_null_engine_runs_on_the_engines_cores_as_the_client_does_on_its_own_and_may_hold_a_crowd(
+    stand: Stand,
+) -> None:
     (engine,) = descendants("worker.replay.null_engine")
     assert tuple(sorted(engine.cpu_affinity() or ())) == split_cores().engine
+    assert (os.sched_getscheduler(engine.pid) == os.SCHED_FIFO) is may_preempt()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert engine.rlimit(psutil.RLIMIT_NOFILE) == (hard, hard)
 
