@@ -37,6 +37,13 @@ status: ## Show what runs
 migrate: ## Bring the database that VERDRAFT_DATABASE_URL names up to date
 	@$(BIN)/alembic upgrade head
 
+##@ Measure ourselves
+
+.PHONY: bench-replay
+bench-replay: setup ## The replay engine beside the field's load generators, one referee (ARGS='--rate 200 --repeats 1' and the like)
+	@scripts/rivals.sh
+	@$(BIN)/python -m benchmarks.replay $(ARGS)
+
 ##@ Development
 
 .PHONY: lint

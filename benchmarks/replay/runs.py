@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.replay import running
 from benchmarks.replay.judging import Figures, judge
 from benchmarks.replay.offer import LoadGenerator, Offer, Reported
-from benchmarks.replay.referee import ROOT, referee
+from benchmarks.replay.referee import ROOT, Referee, referee
 
 TOKENIZER = ROOT / "models" / "tiny-target"
 REFEREE_CORE, CLIENT_CORE = 0, 1
@@ -27,6 +27,10 @@ class Asked:
     seconds: float
     tokens: int
 
+    @property
+    def requests(self) -> int:
+        return max(2, round(self.rate_rps * self.seconds))
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -38,10 +42,10 @@ class Run:
     requests: int
     figures: Figures | None
     problem: str | None
-    cpu_s: float
-    spun_s: float
-    peak_rss_bytes: int
-    wall_s: float
+    cpu_s: float = 0.0
+    spun_s: float = 0.0
+    peak_rss_bytes: int = 0
+    wall_s: float = 0.0
 
     @property
     def cpu_s_per_1000(self) -> float:
@@ -51,22 +55,30 @@ class Run:
 
 def measure(client: LoadGenerator, asked: Asked) -> Run:
     """Against a fresh referee on the other core."""
-    requests = max(2, round(asked.rate_rps * asked.seconds))
+    requests = asked.requests
     with referee(REFEREE_CORE) as judged, TemporaryDirectory(prefix="bench-") as directory:
         offer = Offer(asked.rate_rps, requests, asked.tokens, judged.port, "null", TOKENIZER, Path(directory))
         client.prepare(offer)
         patience_s = START_PATIENCE_S + 2 * asked.seconds
-        usage = running.run(client.argv(offer), client.environment(), offer.directory, CLIENT_CORE, patience_s)
-        reported, problem = _reported(client, offer, usage.returncode)
         try:
-            figures = judge(judged.log()[-requests:], reported, rate_rps=asked.rate_rps, tokens=asked.tokens)
-        except (ValueError, LookupError) as error:
-            figures, problem = None, problem or str(error)
-    spun_s = reported.spun_s if reported else 0.0
+            usage = running.run(client.argv(offer), client.environment(), offer.directory, CLIENT_CORE, patience_s)
+        except FileNotFoundError as error:  # a host without the Python that a client wants goes without it
+            return Run(client.name, asked.rate_rps, asked.repeat, requests, None, f"not installed: {error}")
+        reported, problem = _reported(client, offer, usage.returncode)
+        figures, problem = _judged(judged, reported, asked, problem)
     return Run(
         client.name, asked.rate_rps, asked.repeat, requests, figures, problem,
-        usage.cpu_s, spun_s, usage.peak_rss_bytes, usage.wall_s,
+        usage.cpu_s, reported.spun_s if reported else 0.0, usage.peak_rss_bytes, usage.wall_s,
     )  # fmt: skip
+
+
+def _judged(
+    judged: Referee, reported: Reported | None, asked: Asked, problem: str | None
+) -> tuple[Figures | None, str | None]:
+    try:
+        return judge(judged.log()[-asked.requests :], reported, rate_rps=asked.rate_rps, tokens=asked.tokens), problem
+    except (ValueError, LookupError) as error:
+        return None, problem or str(error)
 
 
 def _reported(client: LoadGenerator, offer: Offer, returncode: int) -> tuple[Reported | None, str | None]:
