@@ -49,7 +49,7 @@ COLUMNS = (
     Column("gap err p50", _gap_error("gap_error_p50_ms")),
     Column("gap err p99", _gap_error("gap_error_p99_ms")),
     Column("CPU s/1000", lambda run: run.cpu_s_per_1000 if run.cpu_s else None),
-    Column("RSS MiB", lambda run: run.peak_rss_bytes / MIB if run.peak_rss_bytes else None, digits=0),
+    Column("PSS MiB", lambda run: run.peak_pss_bytes / MIB if run.peak_pss_bytes else None, digits=0),
 )
 
 

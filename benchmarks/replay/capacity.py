@@ -128,6 +128,7 @@ def _pair(family: socket.AddressFamily) -> tuple[socket.socket, socket.socket]:
         return socket.socketpair()
     with socket.create_server(("127.0.0.1", 0)) as server:
         ours = socket.create_connection(server.getsockname())
+        ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return ours, server.accept()[0]
 
 

@@ -12,7 +12,10 @@ from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.1
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_MEMORY_POLL_S = 1.0
+"""Walking the pages of a large process takes milliseconds."""
+
+_KIB = 1024
 OUTPUT_NAME = "output.txt"
 
 
@@ -24,8 +27,8 @@ class Usage:
     """-9 where it ran out of time."""
     wall_s: float
     cpu_s: float
-    peak_rss_bytes: int
-    """Of all its processes together; pages that they share count once for each."""
+    peak_pss_bytes: int
+    """Of all its processes together; what they share counts once."""
 
 
 def adopt_orphans() -> None:
@@ -48,7 +51,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], directory: Path, co
     wall_s = time.monotonic() - started_s
     watch.end_all()
     process.returncode = watch.returncode  # it was reaped here, not by the Popen
-    return Usage(watch.returncode, wall_s, watch.cpu_s, watch.peak_rss_bytes)
+    return Usage(watch.returncode, wall_s, watch.cpu_s, watch.peak_pss_bytes)
 
 
 @contextmanager
@@ -75,12 +78,15 @@ class _Watch:
         self.returncode = -signal.SIGKILL
         self.ended = False
         self.cpu_s = 0.0
-        self.peak_rss_bytes = 0
+        self.peak_pss_bytes = 0
+        self._weigh_at_s = 0.0
 
     def look(self) -> None:
         tree = list(_tree(self._pid)) if not self.ended else []
         self._seen.update(tree)
-        self.peak_rss_bytes = max(self.peak_rss_bytes, sum(map(_rss_bytes, tree)))
+        if tree and time.monotonic() >= self._weigh_at_s:
+            self._weigh_at_s = time.monotonic() + _MEMORY_POLL_S
+            self.peak_pss_bytes = max(self.peak_pss_bytes, sum(map(_pss_bytes, tree)))
         for pid in list(self._seen):
             self._reap(pid)
 
@@ -118,7 +124,10 @@ def _tree(pid: int) -> Iterator[int]:
                 yield from _tree(int(child))
 
 
-def _rss_bytes(pid: int) -> int:
-    with suppress(OSError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+def _pss_bytes(pid: int) -> int:
+    """Its private pages, and its part of those that it shares."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * _KIB
     return 0

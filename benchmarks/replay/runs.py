@@ -44,7 +44,7 @@ class Run:
     problem: str | None
     cpu_s: float = 0.0
     spun_s: float = 0.0
-    peak_rss_bytes: int = 0
+    peak_pss_bytes: int = 0
     wall_s: float = 0.0
 
     @property
@@ -68,7 +68,7 @@ def measure(client: LoadGenerator, asked: Asked) -> Run:
         figures, problem = _judged(judged, reported, asked, problem)
     return Run(
         client.name, asked.rate_rps, asked.repeat, requests, figures, problem,
-        usage.cpu_s, reported.spun_s if reported else 0.0, usage.peak_rss_bytes, usage.wall_s,
+        usage.cpu_s, reported.spun_s if reported else 0.0, usage.peak_pss_bytes, usage.wall_s,
     )  # fmt: skip
 
 
