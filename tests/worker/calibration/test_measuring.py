@@ -5,7 +5,8 @@ import json
 import os
 import resource
 import signal
-from collections.abc import AsyncIterator, Callable
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -92,14 +93,22 @@ async def test_each_attempt_has_its_own_log(stand: Stand) -> None:
     assert [entry.request_id for entry in await stand.referee.log()] == [f"2-{i}" for i in range(20)]
 
 
-async def test_the_null_engine_runs_on_the_engines_cores_as_the_client_does_on_its_own_and_may_hold_a_crowd(
-    stand: Stand,
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """This process may open few files, though it could ask for more; yields how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard // 2, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_the_null_engine_has_its_cores_the_clients_priority_and_room_for_a_crowd(
+    few_files: int, stand: Stand
 ) -> None:
     (engine,) = descendants("worker.replay.null_engine")
     assert tuple(sorted(engine.cpu_affinity() or ())) == split_cores().engine
     assert (os.sched_getscheduler(engine.pid) == os.SCHED_FIFO) is may_preempt()
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    assert engine.rlimit(psutil.RLIMIT_NOFILE) == (hard, hard)
+    assert engine.rlimit(psutil.RLIMIT_NOFILE) == (few_files, few_files)
 
 
 async def test_a_null_engine_that_stops_fails_the_cell(stand: Stand) -> None:
@@ -140,6 +149,22 @@ async def test_nothing_stays_behind(tmp_path: Path) -> None:
     assert said[:2] == ["warm-up, 100 requests/s, attempt 1", "short, 50 requests/s, attempt 1"]
     assert not descendants("worker.replay.null_engine")
     assert not descendants("worker.replay.child")
+
+
+async def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
+    command = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from worker.cli import app; app()", "calibrate"),
+        env={**os.environ, "VERDRAFT_HOME": str(tmp_path)},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    while not (descendants("worker.replay.null_engine") and descendants("worker.replay.child")):
+        assert command.returncode is None
+        await asyncio.sleep(0.05)
+    below = psutil.Process(command.pid).children(recursive=True)
+    command.kill()
+    await command.wait()
+    while any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in below):  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
 
 
 async def test_an_experiment_that_runs_is_not_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
