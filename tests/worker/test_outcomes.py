@@ -82,7 +82,9 @@ async def test_broken_answers_end_each_in_its_own_way_and_disturb_no_other(scrat
         garbage=[STREAM_HEAD, first, b"not a chunk"],
         foreign=[b"SSH-2.0-OpenSSH_9.6\r\n"],
         refused=[b'HTTP/1.1 503 X\r\ncontent-length: 28\r\n\r\n{"error":{"message":"busy"}}'],
+        switched=[b"HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n"],
         silent=[],
+        announced=[b"HTTP/1.1 100 Continue\r\n\r\n", CHAT.wire],
         whole=[CHAT.wire],
     )
     outcomes = {name: s.outcome for name, s in seen.items()}
@@ -94,7 +96,9 @@ async def test_broken_answers_end_each_in_its_own_way_and_disturb_no_other(scrat
         "garbage": Outcome.STREAM_ERROR,
         "foreign": Outcome.STREAM_ERROR,
         "refused": Outcome.HTTP_ERROR,
+        "switched": Outcome.STREAM_ERROR,
         "silent": Outcome.TRUNCATED,
+        "announced": Outcome.SUCCESS,
         "whole": Outcome.SUCCESS,
     }
     assert {name for name, s in seen.items() if s.token_ids == (281, 290)} == {

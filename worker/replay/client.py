@@ -17,6 +17,7 @@ from worker.replay.reads import ReadLog
 
 READ_BYTES = 16384
 
+_FINAL_STATUS = 200
 _READ = select.EPOLLIN | select.EPOLLRDHUP
 _WRITE = _READ | select.EPOLLOUT
 _TRY_LATER = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -168,7 +169,7 @@ class Connection:
             pending.follower.on_read(at_ns, chunk)
         try:
             self._parser.feed_data(chunk)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._drop(Ending.CLOSED, f"not HTTP: {error}")
             return
         if self._finished:
@@ -189,8 +190,8 @@ class Connection:
             self._pool.on_closed(self, fd)
 
     def on_message_complete(self) -> None:
-        """Called by the parser inside ``feed_data``."""
-        self._finished = True
+        """Called by the parser inside ``feed_data``; an announcement such as 100 Continue is not yet the answer."""
+        self._finished = self._parser.get_status_code() >= _FINAL_STATUS
 
     def _writable(self) -> None:
         if not self._connected:
