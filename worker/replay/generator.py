@@ -5,6 +5,7 @@ before the next due time, and it polls without sleeping for that moment, so that
 """
 
 import select
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -16,14 +17,21 @@ from worker.replay.exchange import Ending
 from worker.replay.plan import ReplayPlan
 from worker.replay.reads import ReadLog
 
-POOL_SIZE = 256
+POOL_SIZE = 512
 SPARES = 8
 """Below this many idle connections one more is opened, in the gaps between due times."""
 
 IDLE_LIMIT_NS = 3_000_000_000
 """A connection that served and then rested this long is replaced: the engine closes its end after five seconds."""
 
+EVENTS_A_TURN = 32
+"""Sending comes first: after a stall hundreds of sockets can be read, which takes milliseconds."""
+
+NAP_NS = 100_000
+"""Between reads of stamped arrivals, so that one turn of the loop takes several; no stamp is later for it."""
+
 _MS = 1_000_000
+_NAP_S = NAP_NS / 1e9
 _LONGEST_SLEEP_S = 0.05
 _RETRY_NS = 50 * _MS
 _RETRY_WAITING_NS = _MS
@@ -48,6 +56,7 @@ class ReplayLoop:
         self._waiting: deque[Pending] = deque()
         self._replenish_at_ns = 0
         self._canceled = False
+        self._may_nap = False
         self.agenda = Agenda(plan)
         self.origin_ns = 0
         """Offset zero of the replay on the monotonic clock; set by ``run``."""
@@ -92,15 +101,21 @@ class ReplayLoop:
             self._tend(give_up_ns if next_ns is None else next_ns)
 
     def _read(self, next_ns: int, now_ns: int) -> None:
-        """Everything that has come; if nothing has, wait for it, but not past ``next_ns``."""
-        events = self._poll.poll(0)
+        """What has come, up to a limit; if nothing has, wait for it, but not past ``next_ns``."""
+        left_ns = next_ns - now_ns
+        if self._may_nap and left_ns > self._plan.spin_ns + 2 * NAP_NS:
+            time.sleep(_NAP_S)
+        events = self._poll.poll(0, EVENTS_A_TURN)
+        self._may_nap = self._address.is_stamped and 0 < len(events) < EVENTS_A_TURN
         if not events:
-            left_ns = next_ns - now_ns
             if left_ns <= self._plan.spin_ns:
                 self.spun_ns += self._clock() - now_ns
                 return
             self._alarm.set(self._wake_ns(next_ns, now_ns))
-            events = self._poll.poll(_LONGEST_SLEEP_S)
+            events = self._poll.poll(_LONGEST_SLEEP_S, EVENTS_A_TURN)
+        self._react(events)
+
+    def _react(self, events: list[tuple[int, int]]) -> None:
         on_readable = self._on_readable
         for fd, what in events:
             if what == select.EPOLLIN and fd in on_readable:

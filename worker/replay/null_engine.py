@@ -1,12 +1,7 @@
-"""A server without a model: OpenAI's stream on any schedule of chunks, with a referee's log.
+"""A server without a model, the referee of the client: OpenAI's stream on any schedule of chunks, and a log of them.
 
-The replay engine is calibrated against it: what the client measured must be what this server wrote down.
-Request field ``null_schedule``: ``[[delay_ms, tokens], …]``, one pair a chunk; the answer to anything else
-has ``max_tokens`` chunks of one token on the schedule of the command line. ``GET /referee`` returns the log,
-``DELETE`` empties it.
-
-One thread, one epoll, answers put together once for all requests that ask alike: a referee that is busy
-computing would blame the client.
+Request field ``null_schedule``: ``[[delay_ms, tokens], …]``, one pair a chunk; without it come ``max_tokens`` chunks
+of one token. ``GET /referee`` returns the log, ``DELETE`` empties it. One thread, one epoll, answers put together once.
 """
 
 import argparse
@@ -32,6 +27,7 @@ RETRY_NS = 1_000_000
 
 _FRAMES_BEFORE_READS = 16
 _READ_BYTES = 65536
+_READS_BEFORE_FRAMES = 16
 _MS = 1_000_000
 _LONGEST_SLEEP_MS = 100
 _SO_TIMESTAMPNS = 35  # not among Python's constants; asm-generic/socket.h
@@ -142,7 +138,7 @@ class NullEngine:
         self._poll.register(self._listener.fileno(), select.EPOLLIN)
         while True:
             self._write_due()
-            for fd, events in self._poll.poll(self._sleep_s()):
+            for fd, events in self._poll.poll(self._sleep_s(), _READS_BEFORE_FRAMES):
                 if fd == self._listener.fileno():
                     self._accept()
                 else:

@@ -1,4 +1,4 @@
-"""Ways to build our client that were tried beside the one that was kept: ``--client 'kernel stamps'`` and so on.
+"""Ways to build our client that were tried beside the one that was kept: ``--client 'own stamps'`` and so on.
 
 ADR 11 says what became of each. They share the plan, the record and its reading; only what is tried differs.
 """
@@ -6,19 +6,17 @@ ADR 11 says what became of each. They share the plan, the record and its reading
 import asyncio
 import gc
 import os
-import socket
-import struct
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import httptools
 import uvloop
 
-from app.domain.vocabulary import NS_PER_S
 from benchmarks.replay.clients.verdraft import Verdraft
 from worker.replay.agenda import Agenda
+from worker.replay.arrival import READ_BYTES
 from worker.replay.client import Connection, Pending
 from worker.replay.clock import monotonic_ns
 from worker.replay.exchange import Ending
@@ -28,29 +26,27 @@ from worker.replay.process import ReplayRecord, collect
 from worker.replay.reads import ReadLog
 from worker.replay.recording import Stamps, write_recording
 
-_SO_TIMESTAMPNS = 35
-_TIMESPEC = struct.Struct("@ll")
 _CONNECTIONS = 256
 
 DESIGNS = tuple(
     Verdraft(name, "benchmarks.replay.clients.designs", function)
     for name, function in (
-        ("epoll", "epoll"),
         ("kernel stamps", "kernel_stamps"),
+        ("own stamps", "own_stamps"),
         ("uvloop protocol", "uvloop_protocol"),
         ("two processes", "two_processes"),
     )
 )
 
 
-async def epoll(plan: ReplayPlan, directory: Path) -> ReplayRecord:
+async def kernel_stamps(plan: ReplayPlan, directory: Path) -> ReplayRecord:
     """What was kept, without the client process around it: what the designs below are to be compared with."""
     return _in_this_process(plan, directory, ReplayLoop)
 
 
-async def kernel_stamps(plan: ReplayPlan, directory: Path) -> ReplayRecord:
-    """The kernel says when the last bytes of a read arrived: a busy client cannot make a latency longer."""
-    return _in_this_process(plan, directory, _StampedLoop)
+async def own_stamps(plan: ReplayPlan, directory: Path) -> ReplayRecord:
+    """A chunk arrived when it was read: no ancillary data, and every wait of the client counts."""
+    return _in_this_process(plan, directory, _ReadingLoop)
 
 
 async def two_processes(plan: ReplayPlan, directory: Path) -> ReplayRecord:
@@ -113,34 +109,12 @@ def _written(
     return collect(directory)
 
 
-class _StampedLoop(ReplayLoop):
+class _ReadingLoop(ReplayLoop):
     def _open(self) -> Connection:
-        connection = _StampedConnection(self._address, self._poll, self._clock, self._log, self)
-        self._connections[connection.fd] = connection
-        self._on_readable[connection.fd] = connection.on_readable
+        connection = super()._open()
+        receive, clock = connection._sock.recv, self._clock  # noqa: SLF001  (what is tried is inside)
+        connection._receive = lambda: (receive(READ_BYTES), clock())  # noqa: SLF001
         return connection
-
-
-class _StampedConnection(Connection):
-    """Receives with the kernel's stamp, which is real time; both clocks are read together to carry it over."""
-
-    def __init__(self, *facts: Any) -> None:
-        super().__init__(*facts)
-        self._sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        self._receive, self._at_ns = self._stamped, 0
-
-    def on_readable(self) -> None:
-        own_clock, self._clock = self._clock, lambda: self._at_ns
-        super().on_readable()
-        self._clock = own_clock
-
-    def _stamped(self, size: int) -> bytes:
-        chunk, ancillary, _, _ = self._sock.recvmsg(size, 64)
-        self._at_ns = monotonic_ns()
-        if ancillary:
-            seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
-            self._at_ns -= time.time_ns() - (seconds * NS_PER_S + nanoseconds)
-        return chunk
 
 
 class _Orchestra:
