@@ -25,6 +25,11 @@ class CoreSplit:
     engine_tree: tuple[int, ...]
     client: tuple[int, ...]
 
+    @property
+    def client_is_alone(self) -> bool:
+        """Whether the client may poll without sleeping: what it shares a core with would pay for it."""
+        return set(self.client).isdisjoint(self.engine)
+
 
 def split_cores() -> CoreSplit:
     """The engine computes on the first cores, the client has the last one."""

@@ -22,6 +22,7 @@ from worker.cores import stolen_cpu_ns
 from worker.engine import log_lines
 from worker.engine.scrape import Sampler, ScrapeFailed, quiesced, scrape
 from worker.engine.server import VllmServer
+from worker.replay.plan import SPIN_NS
 from worker.replay.process import ReplayFailed, ReplayRecord
 from worker.requests import cache_salt, replay_plan
 
@@ -116,6 +117,7 @@ async def _observe(
         record = await _replay(bench, requests, salt, server, directory, clients=clients)
     await bench.recorder.record_replay(run_id, record.observations, sampler.gauges(record.started_monotonic_ns))
     await bench.recorder.archive("raw-reads", record.raw_path, run_id=run_id)
+    await bench.recorder.archive("raw-stamps", record.stamps_path, run_id=run_id)
     return record.observations
 
 
@@ -138,8 +140,15 @@ async def _replay(
     *,
     clients: int | None = None,
 ) -> ReplayRecord:
-    sampling, cores = bench.manifest.sampling, bench.cores.client
-    plan = replay_plan(requests, sampling, salt=salt, server=server.spec, cores=cores, clients=clients)
+    plan = replay_plan(
+        requests,
+        bench.manifest.sampling,
+        salt=salt,
+        server=server.spec,
+        cores=bench.cores.client,
+        spin_ns=SPIN_NS if bench.cores.client_is_alone else 0,
+        clients=clients,
+    )
     try:
         return await bench.client.replay(plan, directory)
     except ReplayFailed as error:

@@ -10,7 +10,7 @@ from app.domain.launch import LaunchSpec
 from app.domain.manifest import Sampling
 from app.domain.trace import TraceRequest
 from app.domain.vocabulary import NS_PER_S, WARMUP
-from worker.replay.plan import Conversation, ReplayPlan, ReplayRequest
+from worker.replay.plan import SPIN_NS, Conversation, ReplayPlan, ReplayRequest
 
 COMPLETIONS_PATH = "/v1/completions"
 CHAT_PATH = "/v1/chat/completions"
@@ -25,6 +25,7 @@ def replay_plan(
     salt: str,
     server: LaunchSpec,
     cores: tuple[int, ...],
+    spin_ns: int = SPIN_NS,
     clients: int | None = None,
 ) -> ReplayPlan:
     """The replay of one load point's requests (or of the warm-up's) against the server of ``server``.
@@ -42,6 +43,7 @@ def replay_plan(
         cores=cores,
         lead_in_ns=LEAD_IN_NS,
         clients=clients,
+        spin_ns=spin_ns,
     )
 
 

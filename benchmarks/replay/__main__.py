@@ -4,9 +4,8 @@ Each run is a line of the results file; with ``--resume`` a benchmark that was s
 """
 
 import asyncio
-import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,14 +13,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.replay import runs, table
-from benchmarks.replay.bars import MIB, OURS, Bar, bars
-from benchmarks.replay.capacity import DEMANDS, Capacity, kernel_limits, take
+from benchmarks.replay import runs
+from benchmarks.replay.bars import OURS, Bar, bars, capacity_bars, truth_bar
+from benchmarks.replay.capacity import DEMANDS, kernel_limits, take
 from benchmarks.replay.clients import CLIENTS
-from benchmarks.replay.known_truth import GROWTH_MAX_BYTES, RATE_RPS, Known, know
+from benchmarks.replay.known_truth import know
 from benchmarks.replay.offer import LoadGenerator
 from benchmarks.replay.referee import ROOT
 from benchmarks.replay.running import adopt_orphans
+from benchmarks.replay.table import conditions, report, write_section
 
 RATES_RPS = (20.0, 100.0, 200.0, 500.0, 1000.0)
 RESULTS = ROOT / ".verdraft" / "bench-replay.jsonl"
@@ -52,7 +52,9 @@ def main(
     seconds: Annotated[float, typer.Option(min=1.0, help="Of offered load, a run.")] = 10.0,
     tokens: Annotated[int, typer.Option(min=2, help="Of each answer, each in a chunk of its own.")] = 64,
     results: Annotated[Path, typer.Option(help="One line a run.")] = RESULTS,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables there, too.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write the tables between the marks of this document, too.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the runs that the results file has.")] = False,
 ) -> None:
     """Exits with 1 if one of our figures misses its bar; its row is marked SHORT."""
@@ -106,53 +108,18 @@ def _line(run: runs.Run) -> str:
 
 async def _alone() -> list[Bar]:
     """What is asked of ours alone."""
-    return [*[_capacity_bar(await take(demand)) for demand in DEMANDS], _truth_bar(await know())]
-
-
-def _truth_bar(known: Known) -> Bar:
-    found = (
-        f"{known.exact} of {known.requests} exact; receive error {known.error_p50_ms:.3f} / {known.error_p99_ms:.3f} / "
-        f"{known.error_max_ms:.3f} ms (p50/p99/max); the client grew by {known.grown_bytes / MIB:.0f} MiB"
-    )
-    demand = f"{known.chunks:,} chunks come back exactly, in at most {GROWTH_MAX_BYTES / MIB:.0f} MiB more"
-    return Bar(RATE_RPS, demand, found, known.met)
-
-
-def _capacity_bar(capacity: Capacity) -> Bar:
-    demand = capacity.demand
-    found = (
-        f"{capacity.whole} whole in {capacity.seconds:.2f} s: {capacity.chunks_per_s:,.0f} chunks/s, "
-        f"{capacity.chunks_per_core_s:,.0f} a core second; "
-        f"client {capacity.client_busy:.0%} and referee {capacity.referee_busy:.0%} busy"
-    )
-    words = f"{demand.rate_rps * demand.chunks:,.0f} chunks/s ({demand.chunks} a request) on one core"
-    return Bar(demand.rate_rps, words, found, capacity.met)
-
-
-def _limits() -> Iterator[tuple[str, ...]]:
-    for limit in kernel_limits():
-        yield limit.transport, f"{limit.sends_per_core_s:,.0f}", f"{limit.reads_per_core_s:,.0f}"
+    taken = [await take(demand) for demand in DEMANDS]
+    return [*[bar for capacity in taken for bar in capacity_bars(capacity)], truth_bar(await know())]
 
 
 def _show(made: Sequence[runs.Run], judged: Sequence[Bar], markdown: Path | None) -> None:
-    problems = [(f"{r.rate_rps:g}", r.client, str(r.repeat), r.problem) for r in made if r.problem]
-    parts = (
-        ("Median [range] over the repeats; milliseconds where no unit is named", table.HEAD, list(table.rows(made))),
-        ("What our own must reach", table.BAR_HEAD, table.bar_rows(judged)),
-        ("Runs that did not go as asked", ("rate/s", "client", "repeat", "what happened"), problems),
-        (
-            "Messages/s that one core of this host sends and reads, with nothing else to do",
-            table.LIMIT_HEAD,
-            list(_limits()),
-        ),
-    )
+    parts = report(made, judged, list(kernel_limits()))
     console = Console(width=None if sys.stdout.isatty() else TABLE_WIDTH)
-    for title, head, body in parts:
-        console.print(f"\n[bold]{title}[/bold]")
-        console.print(table.terminal(head, body))
+    for part in parts:
+        console.print(f"\n[bold]{part.title}[/bold]")
+        console.print(part.terminal())
     if markdown is not None:
-        text = "\n".join(f"### {title}\n\n{table.markdown(head, body)}" for title, head, body in parts)
-        markdown.write_text(f"{platform.processor() or platform.machine()}\n\n{text}")
+        write_section(markdown, f"{conditions(made)}\n\n" + "\n".join(part.markdown() for part in parts))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from app.domain.vocabulary import NS_PER_MS
+from benchmarks.replay.capacity import Capacity
+from benchmarks.replay.known_truth import GROWTH_MAX_BYTES, RATE_RPS, Known
 from benchmarks.replay.runs import Run
 
 OURS = "verdraft"
@@ -12,6 +15,7 @@ LATENESS_P99_MAX_MS = 1.0
 LATENESS_RATIO_MIN = 20.0
 LATENESS_RATIO_FROM_RPS = 100
 ERROR_P99_MAX_MS = 1.5
+KEEPS_TIME_TO_RPS = 1000
 MIB = 2**20
 
 
@@ -122,3 +126,34 @@ def _against_rivals(rate_rps: float, by_client: dict[str, list[Run]], column: Co
 
 def _column(title: str) -> Column:
     return next(column for column in COLUMNS if column.title == title)
+
+
+def capacity_bars(capacity: Capacity) -> Iterator[Bar]:
+    """What one core of client must take over a unix socket, and how well it must keep time up to 1,000 requests/s."""
+    demand, attempt = capacity.demand, capacity.attempt
+    found = (
+        f"{capacity.whole} whole in {capacity.seconds:.2f} s: {capacity.chunks_per_s:,.0f} chunks/s, "
+        f"{capacity.chunks_per_core_s:,.0f} a core second; "
+        f"client {capacity.client_busy:.0%} and referee {capacity.referee_busy:.0%} busy"
+    )
+    words = f"{demand.rate_rps * demand.chunks:,.0f} chunks/s ({demand.chunks} a request) on one core"
+    yield Bar(demand.rate_rps, words, found, capacity.met)
+    if demand.rate_rps <= KEEPS_TIME_TO_RPS:
+        for name, spread_ns, limit_ms in (
+            ("late", attempt.lateness, LATENESS_P99_MAX_MS),
+            ("receive error", attempt.receive_error, ERROR_P99_MAX_MS),
+        ):
+            p99_ms = None if spread_ns is None else spread_ns.p99_ns / NS_PER_MS
+            demanded = f"{name} p99 at most {limit_ms:g} ms over a unix socket"
+            found = "no figure" if p99_ms is None else f"{p99_ms:.3f} ms"
+            yield Bar(demand.rate_rps, demanded, found, p99_ms is not None and p99_ms <= limit_ms)
+
+
+def truth_bar(known: Known) -> Bar:
+    """What must come back exactly, in how much memory."""
+    found = (
+        f"{known.exact} of {known.requests} exact; receive error {known.error_p50_ms:.3f} / {known.error_p99_ms:.3f} / "
+        f"{known.error_max_ms:.3f} ms (p50/p99/max); the client grew by {known.grown_bytes / MIB:.0f} MiB"
+    )
+    demand = f"{known.chunks:,} chunks come back exactly, in at most {GROWTH_MAX_BYTES / MIB:.0f} MiB more"
+    return Bar(RATE_RPS, demand, found, known.met)

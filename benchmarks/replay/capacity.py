@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from app.domain.vocabulary import NS_PER_S, Outcome
+from app.domain.client_range import ClientAttempt
+from app.domain.vocabulary import NS_PER_S
 from benchmarks.replay.referee import referee
 from benchmarks.replay.runs import CLIENT_CORE, REFEREE_CORE
+from worker.calibration.scoring import score
 from worker.replay.plan import ReplayPlan, ReplayRequest
 from worker.replay.process import ReplayClient, ReplayRecord
 
@@ -45,10 +47,15 @@ class Capacity:
     """
 
     demand: Demand
-    whole: int
+    attempt: ClientAttempt
+    """Judged as ``verdraft calibrate`` judges."""
     seconds: float
     client_busy: float
     referee_busy: float
+
+    @property
+    def whole(self) -> int:
+        return self.attempt.requests - self.attempt.unserved - self.attempt.damaged
 
     @property
     def chunks_per_s(self) -> float:
@@ -61,9 +68,8 @@ class Capacity:
 
     @property
     def met(self) -> bool:
-        """Every answer came back whole, and none fell behind by more than a hundredth of the time."""
-        offered = round(self.demand.rate_rps * self.demand.seconds)
-        return self.whole == offered and self.demand.seconds / self.seconds >= _KEPT_UP
+        """Every answer came back whole, and the last ended no more than a hundredth of the time too late."""
+        return self.whole == self.attempt.requests and self.demand.seconds / self.seconds >= _KEPT_UP
 
 
 async def take(demand: Demand) -> Capacity:
@@ -75,7 +81,8 @@ async def take(demand: Demand) -> Capacity:
             async with ReplayClient() as client:
                 record = await client.replay(_plan(demand, socket_path), Path(directory) / "replay")
             referee_s = _cpu_s(judged.pid) - before_s
-    return _capacity(demand, record, referee_s)
+            attempt = score(record.observations, record.started_monotonic_ns, judged.log(), 0)
+    return _capacity(demand, record, attempt, referee_s)
 
 
 def _plan(demand: Demand, socket_path: str) -> ReplayPlan:
@@ -86,12 +93,12 @@ def _plan(demand: Demand, socket_path: str) -> ReplayPlan:
     return ReplayPlan(*where, requests, 60 * NS_PER_S, (CLIENT_CORE,), NS_PER_S // 2)
 
 
-def _capacity(demand: Demand, record: ReplayRecord, referee_s: float) -> Capacity:
-    whole = [o for o in record.observations if o.outcome is Outcome.SUCCESS and len(o.token_ids) == demand.chunks]
-    answer_ns = min((o.end_ns - o.due_ns for o in whole if o.end_ns is not None), default=0)
-    seconds = (max((o.end_ns or 0 for o in whole), default=0) - answer_ns) / NS_PER_S
+def _capacity(demand: Demand, record: ReplayRecord, attempt: ClientAttempt, referee_s: float) -> Capacity:
+    ends_ns = [o.end_ns for o in record.observations if o.end_ns is not None]
+    answers_ns = [o.end_ns - o.due_ns for o in record.observations if o.end_ns is not None]
+    seconds = (max(ends_ns) - min(answers_ns)) / NS_PER_S
     busy_s = (record.cpu_ns - record.spun_ns) / NS_PER_S
-    return Capacity(demand, len(whole), seconds, busy_s / seconds, referee_s / seconds)
+    return Capacity(demand, attempt, seconds, busy_s / seconds, referee_s / seconds)
 
 
 def _cpu_s(pid: int) -> float:

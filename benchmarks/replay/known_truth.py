@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import httpx
 import numpy as np
 
 from app.domain.observation import RequestObservation
 from app.domain.vocabulary import NS_PER_MS, NS_PER_S, Outcome
-from benchmarks.replay.referee import Served, read_log, referee
+from benchmarks.replay.referee import Served, referee
 from benchmarks.replay.runs import CLIENT_CORE, REFEREE_CORE
 from worker.replay.plan import ReplayPlan, ReplayRequest
 from worker.replay.process import ReplayClient, ReplayRecord
@@ -51,13 +50,13 @@ async def know(requests: int = REQUESTS, chunks: int = CHUNKS_A_REQUEST) -> Know
     """Raises ``OSError`` and ``ReplayFailed``."""
     with TemporaryDirectory(prefix="bench-") as directory:
         socket_path = f"{directory}/s"
-        with referee(REFEREE_CORE, socket_path=socket_path):
+        with referee(REFEREE_CORE, socket_path=socket_path) as judged:
             async with ReplayClient() as client:
                 plan = _plan(socket_path, requests, chunks)
                 small = await client.replay(_plan(socket_path, 1, 1), Path(directory) / "small")
-                _referee(socket_path, "DELETE")
+                judged.forget()
                 record = await client.replay(plan, Path(directory) / "replay")
-            log = {served.request_id: served for served in read_log(_referee(socket_path, "GET"))}
+            log = {served.request_id: served for served in judged.log()}
         return _compared(record, log, record.peak_rss_bytes - small.peak_rss_bytes)
 
 
@@ -74,11 +73,6 @@ def _plan(socket_path: str, requests: int, chunks: int) -> ReplayPlan:
 def _body(chance: random.Random, chunks: int) -> bytes:
     schedule = [[chance.choice((0, 1, 5, 10)), chance.randint(1, TOKENS_MAX)] for _ in range(chunks)]
     return json.dumps({"model": "null", "prompt": "go", "null_schedule": schedule}).encode()
-
-
-def _referee(socket_path: str, method: str) -> bytes:
-    with httpx.Client(transport=httpx.HTTPTransport(uds=socket_path), timeout=120) as client:
-        return client.request(method, "http://referee/referee").content
 
 
 def _compared(record: ReplayRecord, log: dict[str, Served], grown_bytes: int) -> Known:

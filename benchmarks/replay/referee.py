@@ -1,28 +1,25 @@
 """The null engine as referee: what really happened to each request, by the server's clock."""
 
-import json
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import httpx
+from pydantic import TypeAdapter
+
+from worker.calibration.referee import Seen
+
 ROOT = Path(__file__).resolve().parents[2]
 TTFT_MS = 50
 GAP_MS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(Seen):
     """One request as the server saw it; nanoseconds on the monotonic clock."""
-
-    request_id: str
-    arrived_ns: int
-    departed_ns: tuple[int, ...]
-    chunk_tokens: tuple[int, ...]
 
     @property
     def ttft_ns(self) -> int:
@@ -31,6 +28,9 @@ class Served:
     @property
     def gaps_ns(self) -> tuple[int, ...]:
         return tuple(later - earlier for earlier, later in pairwise(self.departed_ns))
+
+
+_LOG = TypeAdapter(list[Served])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,17 @@ class Referee:
     socket_path: str | None
 
     def log(self) -> list[Served]:
-        """Requests in the order of their arrival; over TCP only."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/referee", timeout=120) as answer:
-            return read_log(answer.read())
+        """Requests in the order of their arrival."""
+        return sorted(_LOG.validate_json(self._ask("GET")), key=lambda served: served.arrived_ns)
 
+    def forget(self) -> None:
+        """Begin a new log."""
+        self._ask("DELETE")
 
-def read_log(document: bytes) -> list[Served]:
-    """Requests in the order of their arrival."""
-    entries = (
-        Served(e["request_id"], e["arrived_ns"], tuple(e["departed_ns"]), tuple(e["chunk_tokens"]))
-        for e in json.loads(document)
-    )
-    return sorted(entries, key=lambda served: served.arrived_ns)
+    def _ask(self, method: str) -> bytes:
+        transport = httpx.HTTPTransport(uds=self.socket_path) if self.socket_path else None
+        with httpx.Client(transport=transport, base_url=f"http://127.0.0.1:{self.port}", timeout=120) as client:
+            return client.request(method, "/referee").content
 
 
 @contextmanager

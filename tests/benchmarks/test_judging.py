@@ -16,7 +16,12 @@ def served(number: int, late_ms: float = 0.0, chunks: int = 3) -> Served:
     """Of a rate of 100/s: due every 10 ms."""
     arrived_ns = round((10 * number + late_ms) * MS)
     departed_ns = tuple(arrived_ns + TTFT_NS + i * GAP_NS for i in range(chunks))
-    return Served(f"r-{number}", arrived_ns, departed_ns, (1,) * chunks)
+    return seen(f"r-{number}", arrived_ns, *departed_ns)
+
+
+def seen(request_id: str, arrived_ns: int, *departed_ns: int) -> Served:
+    tokens = (1,) * len(departed_ns)
+    return Served(request_id=request_id, arrived_ns=arrived_ns, departed_ns=departed_ns, chunk_tokens=tokens)
 
 
 def test_lateness_counts_from_the_earliest_grid_that_fits() -> None:
@@ -34,7 +39,7 @@ def test_a_client_that_falls_behind_is_late_and_short_of_its_rate() -> None:
 
 
 def test_named_requests_are_compared_one_by_one_and_others_rank_by_rank() -> None:
-    log = [served(0), Served("r-1", 10 * MS, (70 * MS, 75 * MS, 80 * MS), (1, 1, 1))]
+    log = [served(0), seen("r-1", 10 * MS, 70 * MS, 75 * MS, 80 * MS)]
     swapped = (TTFT_NS + 10 * MS, TTFT_NS)
     gaps = (GAP_NS,) * 4
     ranked = judge(log, Reported(swapped, gaps), rate_rps=100, tokens=3)
@@ -44,7 +49,7 @@ def test_named_requests_are_compared_one_by_one_and_others_rank_by_rank() -> Non
 
 
 def test_mean_gaps_are_compared_with_mean_gaps() -> None:
-    log = [Served("r-0", 0, (0, 2 * MS, 10 * MS), (1,) * 3), served(1)]
+    log = [seen("r-0", 0, 0, 2 * MS, 10 * MS), served(1)]
     figures = judge(log, Reported((0, TTFT_NS), (5.0 * MS, 5.0 * MS), gaps_are_means=True), rate_rps=100, tokens=3)
     assert (figures.gap_error_p99_ms, figures.gaps_are_means) == (0, True)
 

@@ -5,8 +5,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Generator
-from contextlib import suppress
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests.fakes.servers import StartedServer, null_engine
 from tests.worker.replays import replay
 from worker.replay.plan import ReplayPlan, ReplayRequest
 from worker.replay.process import ReplayClient, ReplayFailed, ReplayRecord, collect
+from worker.replay.recording import read_stamps
 
 ONE_TOKEN_EACH = [[0, 1]] * 5
 
@@ -138,19 +141,64 @@ async def test_raw_reads_are_kept_as_evidence(engine: StartedServer, tmp_path: P
     assert collect(tmp_path) == record
 
 
-async def test_tcp_works_as_the_unix_socket_does(tmp_path: Path) -> None:
+@asynccontextmanager
+async def engine_on_tcp() -> AsyncGenerator[int, None]:
+    """The port of a null engine."""
     argv = (sys.executable, "-m", "worker.replay.null_engine")
     server = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
     try:
         assert server.stdout is not None
-        port = int((await server.stdout.readline()).split()[-1])
-        requests = tuple(request(i, i, [[5, 3]] * 5) for i in range(50))
-        there = ReplayPlan(None, "127.0.0.1", port, "/v1/completions", requests, 60 * NS_PER_S, (), 0)
-        record = await replay(there, tmp_path)
-        assert {seen.outcome for seen in record.observations} == {Outcome.SUCCESS}
+        yield int((await server.stdout.readline()).split()[-1])
     finally:
         server.kill()
         await server.wait()
+
+
+async def test_tcp_works_as_the_unix_socket_does_and_the_kernel_stamps(tmp_path: Path) -> None:
+    async with engine_on_tcp() as port:
+        requests = tuple(request(i, i, [[5, 3]] * 5) for i in range(50))
+        there = ReplayPlan(None, "127.0.0.1", port, "/v1/completions", requests, 60 * NS_PER_S, (), 0)
+        record = await replay(there, tmp_path)
+        answer = await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/referee")
+    log = {entry["request_id"]: entry for entry in answer.json()}
+    assert {seen.outcome for seen in record.observations} == {Outcome.SUCCESS}
+    for seen in record.observations:
+        events = order_of_events(record, seen, log[seen.request_id])
+        assert events == sorted(events)
+    assert read_stamps(tmp_path).stamped_by == "kernel"
+
+
+@pytest.mark.parametrize("over_tcp", [True, False])
+async def test_a_client_that_stands_still_stamps_late_only_where_the_kernel_does_not(
+    over_tcp: bool, engine: StartedServer, tmp_path: Path
+) -> None:
+    slow = request(0, 0, [[0, 1], [1500, 1], [200, 1]])
+    async with engine_on_tcp() as port:
+        where = (None, "127.0.0.1", port) if over_tcp else (engine.socket_path, None, None)
+        there = ReplayPlan(*where, "/v1/completions", (slow,), 60 * NS_PER_S, (), 0)
+        departed = partial(_departed, None if over_tcp else engine.socket_path, port)
+        replaying = asyncio.create_task(replay(there, tmp_path))
+        await _until(departed, 1)
+        (client,) = _working_in(tmp_path)
+        client.suspend()
+        await _until(departed, 2)
+        resumed_ns = time.monotonic_ns()
+        client.resume()
+        record = await replaying
+    arrived_ns = record.started_monotonic_ns + record.observations[0].chunk_ns[1]
+    assert (arrived_ns < resumed_ns) is over_tcp
+
+
+async def _until(departed: Callable[[], int], chunks: int) -> None:
+    while await asyncio.to_thread(departed) < chunks:  # noqa: ASYNC110  (another process has no event to wait for)
+        await asyncio.sleep(0.02)
+
+
+def _departed(socket_path: str | None, port: int) -> int:
+    """How many chunks the null engine has sent so far."""
+    transport = httpx.HTTPTransport(uds=socket_path) if socket_path else None
+    with httpx.Client(transport=transport, base_url=f"http://127.0.0.1:{port}") as client:
+        return sum(len(entry["departed_ns"]) for entry in client.get("/referee").json())
 
 
 async def test_cancellation_stops_the_client_and_leaves_partial_evidence(engine: StartedServer, tmp_path: Path) -> None:

@@ -40,10 +40,11 @@ class _Stamped:
 
     def receive(self) -> tuple[bytes, int]:
         chunk, ancillary, _, _ = self._receive(READ_BYTES, 64)
+        real_ns = time.time_ns()  # first: whatever comes between the two makes a stamp later, never too early
         at_ns = now_ns = self._clock()
         if ancillary:
             seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
-            at_ns += seconds * _NS_PER_S + nanoseconds - time.time_ns()
+            at_ns += seconds * _NS_PER_S + nanoseconds - real_ns
             # Whoever sets the real-time clock meanwhile moves no arrival before the last one, nor behind its reading.
             at_ns = min(max(at_ns, self._last_ns), now_ns)
         self._last_ns = at_ns

@@ -91,9 +91,16 @@ def _replay(directory: Path) -> None:
     loop.run()
     cpu_ns = time.process_time_ns() - before_ns
     _release_priority(niceness)
-    exchanges = tuple(pending.exchange(loop.origin_ns) for pending in loop.agenda.everything)
-    peak_rss_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
-    write_recording(directory, Stamps(loop.origin_ns, priority, cpu_ns, loop.spun_ns, peak_rss_bytes, exchanges), log)
+    stamps = Stamps(
+        started_monotonic_ns=loop.origin_ns,
+        priority=priority,
+        stamped_by=loop.stamped_by,
+        cpu_ns=cpu_ns,
+        spun_ns=loop.spun_ns,
+        peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB,
+        exchanges=tuple(pending.exchange(loop.origin_ns) for pending in loop.agenda.everything),
+    )
+    write_recording(directory, stamps, log)
 
 
 def _die_with_parent() -> None:

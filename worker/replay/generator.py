@@ -63,6 +63,11 @@ class ReplayLoop:
         self.spun_ns = 0
         """Time spent polling for the exact moment, without anything to do."""
 
+    @property
+    def stamped_by(self) -> str:
+        """Who says when something arrived: the ``kernel``, or the ``client`` itself."""
+        return "kernel" if self._address.is_stamped else "client"
+
     def cancel(self) -> None:
         """Stop at the next turn of the loop; safe in a signal's reaction."""
         self._canceled = True

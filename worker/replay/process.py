@@ -17,7 +17,7 @@ from app.domain.observation import RequestObservation
 from app.domain.vocabulary import NS_PER_S
 from worker.replay.child import PLAN_NAME, STDERR_NAME
 from worker.replay.plan import ReplayPlan, encode_plan
-from worker.replay.recording import READS_NAME, iterate_reads, read_stamps
+from worker.replay.recording import READS_NAME, STAMPS_NAME, iterate_reads, read_stamps
 from worker.replay.response import AnswerReader, observation
 
 STOP_PATIENCE_S = 5.0
@@ -38,6 +38,8 @@ class ReplayRecord:
 
     observations: tuple[RequestObservation, ...]
     raw_path: Path
+    stamps_path: Path
+    """The other half of the evidence: stamps of each request, and how the client fared."""
     started_monotonic_ns: int
     priority: str
     """What the host granted the client: ``real-time``, or ``nice -10`` to ``nice 0``."""
@@ -113,6 +115,7 @@ def collect(directory: Path) -> ReplayRecord:
     return ReplayRecord(
         observations=tuple(observation(exchange, readers.pop(exchange.request_id)) for exchange in stamps.exchanges),
         raw_path=directory / READS_NAME,
+        stamps_path=directory / STAMPS_NAME,
         started_monotonic_ns=stamps.started_monotonic_ns,
         priority=stamps.priority,
         cpu_ns=stamps.cpu_ns,

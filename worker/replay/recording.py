@@ -32,6 +32,9 @@ class Stamps:
 
     started_monotonic_ns: int
     priority: str
+    """What the host granted the client: ``real-time``, or ``nice -10`` to ``nice 0``."""
+    stamped_by: str
+    """Who says when bytes arrived: the ``kernel``, or the ``client`` when it has read them."""
     cpu_ns: int
     """Processor time of the replay itself, without reading the plan and writing the recording."""
     spun_ns: int
@@ -56,6 +59,7 @@ def write_recording(directory: Path, stamps: Stamps, log: ReadLog) -> None:
     document = {
         "started_monotonic_ns": stamps.started_monotonic_ns,
         "priority": stamps.priority,
+        "stamped_by": stamps.stamped_by,
         "cpu_ns": stamps.cpu_ns,
         "spun_ns": stamps.spun_ns,
         "peak_rss_bytes": stamps.peak_rss_bytes,

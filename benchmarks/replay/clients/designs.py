@@ -104,16 +104,25 @@ def _written(
     directory: Path, agenda: Agenda, log: ReadLog, *, origin_ns: int, cpu_ns: int, spun_ns: int
 ) -> ReplayRecord:
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    exchanges = tuple(pending.exchange(origin_ns) for pending in agenda.everything)
-    write_recording(directory, Stamps(origin_ns, "real-time", cpu_ns, spun_ns, 0, exchanges), log)
+    stamps = Stamps(
+        started_monotonic_ns=origin_ns,
+        priority="real-time",
+        stamped_by="not asked",
+        cpu_ns=cpu_ns,
+        spun_ns=spun_ns,
+        peak_rss_bytes=0,
+        exchanges=tuple(pending.exchange(origin_ns) for pending in agenda.everything),
+    )
+    write_recording(directory, stamps, log)
     return collect(directory)
 
 
 class _ReadingLoop(ReplayLoop):
     def _open(self) -> Connection:
         connection = super()._open()
-        receive, clock = connection._sock.recv, self._clock  # noqa: SLF001  (what is tried is inside)
-        connection._receive = lambda: (receive(READ_BYTES), clock())  # noqa: SLF001
+        # What is tried is inside.
+        receive, clock = connection._sock.recv, self._clock  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        connection._receive = lambda: (receive(READ_BYTES), clock())  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         return connection
 
 
