@@ -66,7 +66,7 @@ def main(
     notes = Console(stderr=True)
     _run_all(Design(rates or RATES_RPS, repeats, seconds, tokens, clients), results, notes)
     made = list(runs.read(results))
-    judged = [*bars(made), *asyncio.run(_alone())]
+    judged = [*bars(made), *asyncio.run(_alone(repeats))]
     _show(made, judged, markdown)
     raise typer.Exit(int(not all(bar.met for bar in judged)))
 
@@ -106,10 +106,12 @@ def _line(run: runs.Run) -> str:
     return f"{run.rate_rps:g}/s #{run.repeat} {run.client}: {did} ({run.wall_s:.0f} s)"
 
 
-async def _alone() -> list[Bar]:
+async def _alone(repeats: int) -> list[Bar]:
     """What is asked of ours alone."""
-    taken = [await take(demand) for demand in DEMANDS]
-    return [*[bar for capacity in taken for bar in capacity_bars(capacity)], truth_bar(await know())]
+    judged: list[Bar] = []
+    for demand in DEMANDS:
+        judged += capacity_bars([await take(demand) for _ in range(repeats)])
+    return [*judged, truth_bar(await know())]
 
 
 def _show(made: Sequence[runs.Run], judged: Sequence[Bar], markdown: Path | None) -> None:

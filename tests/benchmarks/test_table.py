@@ -16,9 +16,9 @@ def run(repeat: int, lateness_p99_ms: float, problem: str | None = None) -> Run:
 
 def test_a_figure_that_one_repeat_lacks_is_not_shown() -> None:
     whole, *_ = report([run(0, 0.1), run(1, 0.3)], [], [])
-    assert "0.20 [0.10, 0.30]" in whole.rows[0]
+    assert "0.200 [0.100, 0.300]" in whole.rows[0]
     broken, _, problems, _ = report([run(0, 0.1), run(1, 0.3, "ended with 1")], [], [])
-    assert "0.10 [0.10, 0.10]" not in broken.rows[0]
+    assert "0.100 [0.100, 0.100]" not in broken.rows[0]
     assert problems.rows == [("100", "verdraft", "1", "ended with 1")]
 
 
