@@ -12,6 +12,7 @@ from app.domain.lifecycle import EXPERIMENT_MOVES, BlockState, ExperimentState, 
 from app.domain.manifest import Manifest
 from app.domain.schedule import plan
 from app.experiments.progress import BlockFact, Facts, RunFact, SessionFact
+from app.experiments.schemas import OWNER, PRIORITY
 
 
 class ExperimentRepository:
@@ -20,21 +21,23 @@ class ExperimentRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def add(self, manifest: Manifest) -> bool:
-        """Register the manifest with a queued block for each planned one; ``False`` if it is known already."""
+    async def add(self, manifest: Manifest, owner: str = OWNER, priority: int = PRIORITY) -> bool:
+        """Register the manifest with a queued block for each planned one; ``False`` if it is known already.
+
+        A known one keeps the owner and priority that it was registered with.
+        """
         row = {
             "digest": manifest.digest,
             "name": manifest.name,
             "state": ExperimentState.QUEUED,
             "manifest": manifest.model_dump(mode="json"),
+            "owner": owner,
+            "priority": priority,
         }
         added = insert(ExperimentRow).values(row).on_conflict_do_nothing().returning(ExperimentRow.digest)
         if await self._session.scalar(added) is None:
             return False
-        self._session.add_all(
-            BlockRow(experiment_id=manifest.digest, index=block.index, state=BlockState.QUEUED)
-            for block in plan(manifest)
-        )
+        self._session.add_all(_queued(manifest, block.index) for block in plan(manifest))
         await self._session.flush()
         return True
 
@@ -119,6 +122,16 @@ class ExperimentRepository:
         for row, arm, digest, block in (await self._session.execute(query)).all():
             fact = RunFact(block, arm, row.workload, row.load, row.state, _failure(row.failure))
             facts[digest].runs.append(fact)
+
+
+def _queued(manifest: Manifest, index: int) -> BlockRow:
+    return BlockRow(
+        experiment_id=manifest.digest,
+        index=index,
+        state=BlockState.QUEUED,
+        accelerator=manifest.hardware.accelerator,
+        accelerator_count=manifest.hardware.count,
+    )
 
 
 def _facts_of(row: ExperimentRow) -> Facts:

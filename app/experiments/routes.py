@@ -13,7 +13,7 @@ from app.domain.vocabulary import Sha256
 from app.errors import PayloadTooLarge, TooManyStreams, UnsupportedMediaType, responses
 from app.experiments.events import Streams
 from app.experiments.examples import MANIFEST
-from app.experiments.schemas import ExperimentPage, ExperimentRead
+from app.experiments.schemas import OWNER, PRIORITY, ExperimentPage, ExperimentRead, Owner, Priority
 from app.experiments.service import ExperimentService
 from app.intake import DocumentRefused
 from app.preflight.body import decoded_body
@@ -48,12 +48,18 @@ ServiceDep = Annotated[ExperimentService, Depends(experiment_service)]
     | {200: {"model": ExperimentRead, "description": "The same manifest was registered before; this is it."}},
     openapi_extra=dict(_BODY),
 )
-async def register(request: Request, response: Response, service: ServiceDep) -> ExperimentRead:
-    """Register a manifest. The same manifest again gives the first experiment, with status 200."""
+async def register(
+    request: Request,
+    response: Response,
+    service: ServiceDep,
+    owner: Annotated[Owner, Query()] = OWNER,
+    priority: Annotated[Priority, Query()] = PRIORITY,
+) -> ExperimentRead:
+    """Register a manifest. The same manifest again gives the first experiment unchanged, with status 200."""
     document = await decoded_body(request)
     manifest = parse_manifest(document)
     with as_written(document):
-        experiment, created = await service.register(manifest)
+        experiment, created = await service.register(manifest, owner, priority)
     response.status_code = 201 if created else 200
     response.headers["Location"] = experiment.links.self
     return experiment

@@ -1,11 +1,18 @@
 """What the API says of an experiment."""
 
 from datetime import datetime
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.domain.lifecycle import ExperimentState, SessionState
-from app.domain.vocabulary import FailureClass
+from app.domain.vocabulary import FailureClass, Name
+
+OWNER: Final = "local"
+PRIORITY: Final = 0
+
+Owner = Annotated[Name, Field(description="Who gets a fair share of the accelerators; no part of the manifest.")]
+Priority = Annotated[int, Field(ge=-10, le=10, description="Which blocks go first: the higher, the earlier.")]
 
 
 class _Read(BaseModel):

@@ -7,7 +7,7 @@ from app.domain.manifest import Manifest
 from app.domain.preflight import problems_of
 from app.experiments.progress import read
 from app.experiments.repository import ExperimentRepository
-from app.experiments.schemas import ExperimentPage, ExperimentRead
+from app.experiments.schemas import OWNER, PRIORITY, ExperimentPage, ExperimentRead
 from app.preflight.service import examine
 from app.queue import wake
 from app.settings import Settings
@@ -20,14 +20,16 @@ class ExperimentService:
         self._database = database
         self._settings = settings
 
-    async def register(self, manifest: Manifest) -> tuple[ExperimentRead, bool]:
-        """The experiment of this manifest and whether it is new.
+    async def register(
+        self, manifest: Manifest, owner: str = OWNER, priority: int = PRIORITY
+    ) -> tuple[ExperimentRead, bool]:
+        """The experiment of this manifest and whether it is new; a known one keeps its owner and priority.
 
         Raises ``ManifestRefused`` with every check of preflight that refuses a new one.
         """
         async with self._database.transaction() as session:
             repository = ExperimentRepository(session)
-            created = await repository.add(manifest)
+            created = await repository.add(manifest, owner, priority)
             problems = problems_of((await examine(session, manifest)).checks) if created else []
             if problems:
                 raise ManifestRefused(*problems)
