@@ -46,6 +46,26 @@ class Settings(BaseSettings):
     startup_timeout_s: float = Field(
         default=660, gt=0, description="Longest start-up of an engine; longer only while its log grows."
     )
+    hang_timeout_s: float = Field(
+        default=30, gt=0, description="An engine with running requests that produces nothing for this long hangs."
+    )
+    lease_s: float = Field(
+        default=60,
+        gt=0,
+        description="A block whose worker is silent for this long is queued again; two thirds, and it stops itself.",
+    )
+    processor_places: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Engines that a host without GPU serves at once; with several, timings disturb each other.",
+    )
+    free_bytes_min: int = Field(
+        default=1024**3, ge=0, description="With less free disk than this a worker takes no block and stops its own."
+    )
+    engine_log_bytes_max: int = Field(
+        default=256 * 1024**2, gt=0, description="An engine that has written more log than this is stopped."
+    )
     log_level: str = Field(default="INFO", description="Level of the service's own log.")
 
     @property
@@ -57,6 +77,21 @@ class Settings(BaseSettings):
     def artifact_root(self) -> Path:
         """Where content-addressed artifacts (logs, raw chunks) live."""
         return self.home / "artifacts"
+
+    @property
+    def lock_root(self) -> Path:
+        """One lock file for each accelerator of this host."""
+        return self.home / "locks"
+
+    @property
+    def heartbeat_s(self) -> float:
+        """How often a holder extends its lease."""
+        return self.lease_s / 6
+
+    @property
+    def self_fence_s(self) -> float:
+        """Without a heartbeat for this long, less than the lease, the holder stops by itself."""
+        return self.lease_s * 2 / 3
 
     @property
     def prompt_root(self) -> Path:

@@ -8,14 +8,24 @@ from app.domain.evidence import Failure
 from app.domain.launch import LaunchSpec, launch_spec
 from app.domain.manifest import Manifest
 from app.domain.vocabulary import Method
+from worker.accelerators import Held
 from worker.cores import CoreSplit
 from worker.prompts import ReplayTrace
 from worker.recorder import Recorder
 from worker.replay.process import ReplayClient
+from worker.watchdog import Limits
 
 
 class RunFailed(Exception):
     """A run, or the warm-up before it, could not be completed; the session cannot go on."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Interrupted(Exception):
+    """What this service or its host broke; the block stops here and what is left of it is measured again."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -39,7 +49,9 @@ class Bench:
     """What the runtime says that it knows; ``None`` where it could not be asked."""
     schema: EngineSchema
     startup_timeout_s: float
+    limits: Limits
     cores: CoreSplit
+    held: Held
     client: ReplayClient
     recorder: Recorder
 
@@ -66,5 +78,6 @@ class Bench:
             cache_root=str(scratch / "cache"),
             engine_cores=",".join(map(str, self.cores.engine)),
             tree_cores=self.cores.engine_tree,
+            devices=self.held.gpus,
             serve_flags=self.serve_flags,
         )

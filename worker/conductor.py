@@ -1,69 +1,135 @@
 """The story of one block: check the pins, conduct each arm's session in order, close the block."""
 
 import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
+from app.accelerators.repository import AcceleratorRepository
 from app.db.session import Database
 from app.domain.engine_version import schema_of
 from app.domain.errors import DomainError
 from app.domain.evidence import Failure
 from app.domain.lifecycle import BlockState
+from app.domain.resume import Resumption, resume
 from app.domain.schedule import plan
 from app.domain.vocabulary import FailureClass
 from app.evidence.repository import EvidenceRepository
-from app.runs.repository import BlockRepository, ClaimedBlock, Fenced
+from app.leases.repository import Claimant, ClaimedBlock, Fenced, LeaseRepository, host_of
+from app.queue import wake
+from app.runs.repository import SessionRepository
 from app.settings import Settings
-from worker.bench import Bench
+from worker import accelerators
+from worker.accelerators import AcceleratorBusy, Accelerators, AcceleratorUnfit, Held
+from worker.bench import Bench, Interrupted
 from worker.cores import split_cores
-from worker.engine.containment import sweep_orphans
-from worker.gpu import HostLock
+from worker.engine.server import EngineLeftBehind
 from worker.identity import capabilities
-from worker.lease import LEASE_S, CancelRequested, Lease, LeaseLost
+from worker.lease import CancelRequested, HandOver, Lease, LeaseLost, Terms
 from worker.pins import resolve_pins
 from worker.prompts import open_for_replay
 from worker.recorder import Recorder
 from worker.replay.process import ReplayClient
+from worker.scratch import sweep_scratch
 from worker.session import conduct_session
+from worker.watchdog import Limits
 
 log = structlog.get_logger()
 
+Leaving = Callable[[], bool]
 
-async def conduct_queue(settings: Settings, worker: str) -> None:
-    """Publish what this host can run, then conduct queued blocks until there is none to claim."""
+
+def stays() -> bool:
+    """The answer of a worker that nobody has asked to leave."""
+    return False
+
+
+async def conduct_queue(settings: Settings, worker: str, *, leaving: Leaving = stays) -> None:
+    """Publish what this host can run, then conduct queued blocks until there is none to claim, or until ``leaving``."""
+    settings.home.mkdir(parents=True, exist_ok=True)
     database = Database(settings.database_url.get_secret_value())
     try:
-        await _publish(database, settings, worker)
-        with HostLock(settings.home / "locks") as accelerator_is_ours:
-            while accelerator_is_ours and (block := await _claim(database, worker)):
-                await conduct_block(settings, database, block)
+        offered = accelerators.offered(settings)
+        await _publish(database, settings, worker, offered)
+        while not leaving() and (block := await _claim(database, settings, worker, offered)):
+            with bound_contextvars(experiment=block.experiment_id[:12], block=block.index, attempt=block.attempt):
+                await conduct_block(settings, database, block, leaving=leaving)
     finally:
         await database.dispose()
 
 
-async def conduct_block(settings: Settings, database: Database, block: ClaimedBlock) -> None:
+async def conduct_block(
+    settings: Settings, database: Database, block: ClaimedBlock, *, leaving: Leaving = stays
+) -> None:
     """Conduct a claimed block and record how it ended; a lost lease records nothing."""
-    bound = log.bind(experiment=block.experiment_id[:12], block=block.index, attempt=block.attempt)
-    state, failure = BlockState.SUCCEEDED, None
+    log.info("block claimed", accelerators=block.accelerators, fence=block.fence)
+    ending = _Ending(settings, database, block)
+    terms = Terms(settings.lease_s, settings.heartbeat_s, settings.self_fence_s)
     try:
-        await Lease(database, block).hold(_tell(settings, database, block))
-    except CancelRequested:
-        state, failure = BlockState.CANCELED, _failure(FailureClass.CANCELED, "canceled on request")
+        with accelerators.hold(settings.lock_root, block.accelerators) as held:
+            await Lease(database, block, terms, leaving).hold(_tell(settings, database, block, held))
+        await ending.finish(BlockState.SUCCEEDED)
     except (LeaseLost, Fenced):
-        bound.warning("lease lost; another holder may have the block")
-        return
+        log.warning("lease lost; another holder may have the block")
+    except CancelRequested:
+        await ending.finish(BlockState.CANCELED, _failure(FailureClass.CANCELED, "canceled on request"))
+    except HandOver:
+        await ending.give_back(_failure(FailureClass.INFRA, "its worker was asked to leave"), tried=False)
+    except AcceleratorBusy as error:
+        await ending.give_back(_failure(FailureClass.INFRA, str(error)), tried=False)
+    except (AcceleratorUnfit, EngineLeftBehind) as error:
+        await ending.quarantine(str(error))
+    except Interrupted as error:
+        await ending.give_back(error.failure)
     except DomainError as error:
-        state, failure = BlockState.FAILED, _failure(FailureClass.CONFIG, str(error))
-    except Exception as error:  # noqa: BLE001  (the task boundary: recorded, never lost)
-        bound.exception("block failed")
-        state, failure = BlockState.FAILED, _failure(FailureClass.INFRA, f"{type(error).__name__}: {error}")
-    async with database.transaction() as session:
-        await BlockRepository(session).finish(block.id, block.fence, state, failure)
-    bound.info("block ended", state=state)
+        await ending.finish(BlockState.FAILED, _failure(FailureClass.CONFIG, str(error)))
+    except Exception as error:  # the task boundary: recorded, never lost
+        log.exception("block failed")
+        await ending.give_back(_failure(FailureClass.INFRA, f"{type(error).__name__}: {error}"))
 
 
-async def _tell(settings: Settings, database: Database, block: ClaimedBlock) -> None:
-    sweep_orphans()
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """The last words about a block; where the lease is gone by then, whoever took it back has said them."""
+
+    settings: Settings
+    database: Database
+    block: ClaimedBlock
+
+    async def finish(self, state: BlockState, failure: Failure | None = None) -> None:
+        await self._say(lambda leases: leases.finish(self.block.id, self.block.fence, state, failure), state, failure)
+
+    async def give_back(self, failure: Failure, *, tried: bool = True) -> None:
+        def work(leases: LeaseRepository) -> Awaitable[None]:
+            return leases.give_back(self.block.id, self.block.fence, failure, tried=tried)
+
+        await self._say(work, "given back", failure)
+
+    async def quarantine(self, reason: str) -> None:
+        """Nothing runs on these accelerators again until a person has looked; the block goes elsewhere."""
+        log.error("accelerator quarantined", accelerators=self.block.accelerators, reason=reason)
+        async with self.database.transaction() as session:
+            await AcceleratorRepository(session).quarantine(self.block.host, self.block.accelerators, reason)
+        await self.give_back(_failure(FailureClass.INFRA, reason), tried=False)
+
+    async def _say(
+        self, work: Callable[[LeaseRepository], Awaitable[None]], outcome: str, failure: Failure | None
+    ) -> None:
+        try:
+            await self.database.persist(
+                lambda session: work(LeaseRepository(session)), patience_s=self.settings.self_fence_s
+            )
+        except Fenced:
+            log.warning("the block was taken back before it could be ended", outcome=outcome)
+            return
+        told = {} if failure is None else {"failure_class": failure.failure_class, "failure": failure.message}
+        log.info("block ended", outcome=outcome, **told)
+
+
+async def _tell(settings: Settings, database: Database, block: ClaimedBlock, held: Held) -> None:
     # It may hash models or ask a runtime, while the lease needs its heartbeat.
     pins = await asyncio.to_thread(resolve_pins, block.manifest, settings)
     async with database.reader() as session:
@@ -82,25 +148,63 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock) -> 
             serve_flags=None if pins.runtime.unavailable else pins.runtime.serve_flags,
             schema=schema_of(pins.runtime.version, pins.runtime.serve_flags),
             startup_timeout_s=settings.startup_timeout_s,
-            cores=split_cores(),
+            limits=Limits.of(settings),
+            cores=split_cores(settings.processor_places),
+            held=held,
             client=client,
-            recorder=Recorder(database, block, settings.artifact_root),
+            recorder=Recorder(database, block, settings.artifact_root, patience_s=settings.self_fence_s),
         )
-        for planned in plan(block.manifest)[block.index].sessions:
+        for planned in (await _resumption(database, block, bench)).sessions:
             await conduct_session(bench, planned)
 
 
-async def _publish(database: Database, settings: Settings, worker: str) -> None:
+async def _resumption(database: Database, block: ClaimedBlock, bench: Bench) -> Resumption:
+    """What is left of the block after the attempts before; their finished sessions and runs count on."""
+    planned = plan(block.manifest)[block.index]
+    indivisible = {arm.name for arm in block.manifest.arms if not bench.may_repeat(arm.name)}
+    async with database.transaction() as session:
+        repository = SessionRepository(session)
+        earlier = await repository.earlier(block.id, block.fence)
+        resumption = resume(planned, earlier, accelerators=block.addresses, indivisible=indivisible)
+        await repository.adopt(block.id, block.fence, resumption.adopted)
+    if earlier:
+        log.info("block resumed", sessions_kept=len(resumption.adopted), restarted=resumption.restarted)
+    return resumption
+
+
+async def _publish(database: Database, settings: Settings, worker: str, offered: Accelerators) -> None:
     document = await asyncio.to_thread(capabilities, settings)
+    host, kinds = host_of(worker), dict.fromkeys(offered.names, offered.kind)
     async with database.transaction() as session:
-        await EvidenceRepository(session).publish_capabilities(worker.partition(":")[0], document)
+        await EvidenceRepository(session).publish_capabilities(host, document, _idle_because(settings))
+        await AcceleratorRepository(session).publish(host, kinds)
 
 
-async def _claim(database: Database, worker: str) -> ClaimedBlock | None:
+def _idle_because(settings: Settings) -> str | None:
+    """Why this host takes no blocks at present."""
+    free = shutil.disk_usage(settings.home).free
+    if free < settings.free_bytes_min:
+        return (
+            f"its disk is nearly full: {free / 1024**2:.0f} MiB are free, "
+            f"{settings.free_bytes_min / 1024**2:.0f} MiB are needed (VERDRAFT_FREE_BYTES_MIN)"
+        )
+    return None
+
+
+async def _claim(database: Database, settings: Settings, worker: str, offered: Accelerators) -> ClaimedBlock | None:
+    """The next block, after waking another worker for the one after it."""
+    sweep_scratch()
+    if _idle_because(settings):
+        return None
+    idle = accelerators.idle(settings.lock_root, offered.names)
     async with database.transaction() as session:
-        repository = BlockRepository(session)
-        await repository.reap_expired()
-        return await repository.claim(worker, LEASE_S)
+        leases = LeaseRepository(session)
+        await leases.reap_expired()
+        block = await leases.claim(Claimant(worker, offered.kind, idle), settings.lease_s)
+        more = block is not None and await leases.queued(offered.kind) > 0
+    if more and len(offered.names) > 1:
+        wake(settings, offered.kind)
+    return block
 
 
 def _failure(failure_class: FailureClass, message: str) -> Failure:

@@ -31,10 +31,10 @@ class CoreSplit:
         return set(self.client).isdisjoint(self.engine)
 
 
-def split_cores() -> CoreSplit:
-    """The engine computes on the first cores, the client has the last one."""
+def split_cores(places: int = 1) -> CoreSplit:
+    """The engine computes on the first cores, the client has the last one; with several ``places`` all share all."""
     cores = tuple(sorted(os.sched_getaffinity(0) | set(range(os.cpu_count() or 1))))
-    if not cores[1:]:
+    if not cores[1:] or places > 1:
         return CoreSplit(cores, cores, cores)
     return CoreSplit(cores[:-1], cores if may_preempt() else cores[:-1], cores[-1:])
 

@@ -1,21 +1,19 @@
-"""Hold a block's lease while its story runs; stop the story when the lease is lost or canceled."""
+"""Hold a block's lease while its story runs; stop the story when the lease is lost, canceled or to be handed over."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.session import Database
-from app.runs.repository import BlockRepository, ClaimedBlock
-
-HEARTBEAT_S = 10
-LEASE_S = 60
-SELF_FENCE_S = 40
-"""Without a heartbeat for this long (less than the lease) the holder stops by itself."""
+from app.leases.repository import ClaimedBlock, LeaseRepository
 
 log = structlog.get_logger()
+
+LEAVING_POLL_S = 0.5
 
 
 class CancelRequested(Exception):
@@ -26,46 +24,75 @@ class LeaseLost(Exception):
     """Another holder may have the block now; nothing more may be written."""
 
 
+class HandOver(Exception):
+    """This worker is leaving; another one goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How long a lease lasts, how often it is extended, and when its holder gives up by itself; in seconds."""
+
+    lease_s: float
+    heartbeat_s: float
+    self_fence_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One claimed block, kept alive by heartbeats on the database's clock."""
+    """One claimed block, kept alive by heartbeats on the database's clock; ``leaving`` says that the worker must go."""
 
     database: Database
     block: ClaimedBlock
+    terms: Terms
+    leaving: Callable[[], bool]
 
     async def hold(self, story: Coroutine[Any, Any, None]) -> None:
-        """Run ``story``; raises ``CancelRequested`` or ``LeaseLost`` once the story has stopped and cleaned up."""
+        """Run ``story`` to its end.
+
+        Raises ``CancelRequested``, ``LeaseLost`` or ``HandOver`` once the story has stopped and cleaned up.
+        """
         telling = asyncio.create_task(story)
-        beating = asyncio.create_task(self._beat())
+        watching = [asyncio.create_task(self._beat()), asyncio.create_task(self._leave())]
         try:
-            await asyncio.wait({telling, beating}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({telling, *watching}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # The story's own cleanup (engine stop) runs inside its cancellation.
-            for task in (telling, beating):
+            # The story's own cleanup (engine stop) runs inside its cancellation, under a lease that still beats.
+            first = next((task for task in (telling, *watching) if task.done()), telling)
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+            for task in watching:
                 task.cancel()
-            await asyncio.gather(telling, beating, return_exceptions=True)
-        finished_first = telling if not telling.cancelled() else beating
-        finished_first.result()
+            await asyncio.gather(*watching, return_exceptions=True)
+        if not telling.cancelled():
+            telling.result()  # also where its cleanup found that the engine could not be stopped
+        first.result()
 
     async def _beat(self) -> None:
+        """Extend the lease until it is lost; a database that does not answer counts as one that is away."""
         clock = asyncio.get_running_loop().time
-        last_success = clock()
+        gives_up_at = clock() + self.terms.self_fence_s
         while True:
-            await asyncio.sleep(HEARTBEAT_S)
+            await asyncio.sleep(min(self.terms.heartbeat_s, max(0.0, gives_up_at - clock())))
             try:
-                await self._beat_once()
-                last_success = clock()
-            except OSError as error:
-                log.warning("heartbeat failed", block=str(self.block.id), error=str(error))
-                if clock() - last_success > SELF_FENCE_S:
+                async with asyncio.timeout_at(gives_up_at):
+                    await self._beat_once()
+                gives_up_at = clock() + self.terms.self_fence_s
+            except (OSError, SQLAlchemyError) as error:  # of which a timeout is one
+                log.warning("heartbeat failed", error=f"{type(error).__name__}: {error}"[:200])
+                if clock() >= gives_up_at:
                     raise LeaseLost from error
 
     async def _beat_once(self) -> None:
         async with self.database.transaction() as session:
-            repository = BlockRepository(session)
+            repository = LeaseRepository(session)
             await repository.reap_expired()
-            heartbeat = await repository.heartbeat(self.block.id, self.block.fence, LEASE_S)
+            heartbeat = await repository.heartbeat(self.block.id, self.block.fence, self.terms.lease_s)
         if not heartbeat.held:
             raise LeaseLost
         if heartbeat.cancel_requested:
             raise CancelRequested
+
+    async def _leave(self) -> None:
+        while not self.leaving():  # noqa: ASYNC110  (it is said by another process)
+            await asyncio.sleep(LEAVING_POLL_S)
+        raise HandOver

@@ -4,6 +4,7 @@ What was observed is kept even where the run then fails.
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -15,16 +16,19 @@ from app.domain.exposition import Exposition, counter_deltas
 from app.domain.lateness import late_client
 from app.domain.lifecycle import RunState
 from app.domain.observation import RequestObservation
+from app.domain.retry import is_retried
 from app.domain.trace import TraceRequest
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, WARMUP, FailureClass, Outcome
 from worker.bench import Bench, RunFailed
 from worker.cores import stolen_cpu_ns
 from worker.engine import log_lines
+from worker.engine.log_file import read_log
 from worker.engine.scrape import Sampler, ScrapeFailed, quiesced, scrape
 from worker.engine.server import VllmServer
 from worker.replay.plan import SPIN_NS
-from worker.replay.process import ReplayFailed, ReplayRecord
+from worker.replay.process import ReplayFailed, ReplayRecord, collect
 from worker.requests import cache_salt, replay_plan
+from worker.watchdog import Watch, WatchdogAlarm, under_watch
 
 RUN_ATTEMPTS_MAX = 3
 """A host whose client lags three times in a row cannot measure this load."""
@@ -74,10 +78,8 @@ async def _conduct_attempt(bench: Bench, attempt: Attempt, session_id: UUID, ser
         observations = await _observe(bench, attempt, run_id, server, scratch)
         counters = await _counters_since(before, server)
     except (RunFailed, ScrapeFailed) as error:
-        await recorder.finish_run(run_id, RunState.FAILED, failure=error.failure, observations=observations)
-        raise
-    except asyncio.CancelledError:
-        await recorder.finish_run(run_id, RunState.CANCELED, observations=observations)
+        state = RunState.LOST if is_retried(error.failure.failure_class) else RunState.FAILED
+        await recorder.finish_run(run_id, state, failure=error.failure, observations=observations)
         raise
     if late := late_client(observations):
         void = _void(late, attempt.number, stolen_cpu_ns() - stolen_ns)
@@ -114,11 +116,29 @@ async def _observe(
     clients = load.clients if load else None
     requests = await asyncio.to_thread(trace.of_load, condition.load)
     async with Sampler(server.socket_path) as sampler:
-        record = await _replay(bench, requests, salt, server, directory, clients=clients)
+        watch = Watch(bench.limits, sampler.newest, server.flood)
+        replaying = _replay(bench, requests, salt, server, directory, clients=clients)
+        try:
+            record = await under_watch(replaying, watch)
+        except (WatchdogAlarm, asyncio.CancelledError) as stopped:
+            await _keep_half(bench, run_id, directory, sampler)
+            if isinstance(stopped, WatchdogAlarm):
+                raise RunFailed(stopped.failure) from stopped
+            raise
+    await _record(bench, run_id, record, sampler)
+    return record.observations
+
+
+async def _keep_half(bench: Bench, run_id: UUID, directory: Path, sampler: Sampler) -> None:
+    """A replay that was stopped has written what it had; it is evidence, though it never counts."""
+    with suppress(ReplayFailed):
+        await _record(bench, run_id, await asyncio.to_thread(collect, directory), sampler)
+
+
+async def _record(bench: Bench, run_id: UUID, record: ReplayRecord, sampler: Sampler) -> None:
     await bench.recorder.record_replay(run_id, record.observations, sampler.gauges(record.started_monotonic_ns))
     await bench.recorder.archive("raw-reads", record.raw_path, run_id=run_id)
     await bench.recorder.archive("raw-stamps", record.stamps_path, run_id=run_id)
-    return record.observations
 
 
 async def _counters_since(before: Exposition, server: VllmServer) -> CounterDeltas:
@@ -159,5 +179,5 @@ def _cause(server: VllmServer) -> Failure | None:
     """Why the engine is gone, by its log; ``None`` while it lives."""
     if server.alive():
         return None
-    log = server.log_path.read_text(errors="replace")
+    log = read_log(server.log_path)
     return log_lines.classify_failure(log, server.exit_code, was_ready=True)

@@ -22,9 +22,9 @@ from app.domain.manifest import Manifest
 from app.domain.trace import Trace, TraceRequest
 from app.domain.vocabulary import WARMUP
 from app.settings import Settings
+from worker.accelerators import whole_host
 from worker.cores import split_cores
 from worker.engine.server import StartupFailed, VllmServer
-from worker.gpu import HostLock
 from worker.pins import resolve_pins
 from worker.requests import COMPLETIONS_PATH, completion_body
 
@@ -108,7 +108,7 @@ def _spec(settings: Settings, manifest: Manifest, scratch: Path) -> LaunchSpec:
 async def _accelerator(settings: Settings) -> AsyncGenerator[None, None]:
     """Hold the host's lock; an idle worker holds it for an instant at each wake, so try for a while."""
     for _ in range(LOCK_ATTEMPTS):
-        with HostLock(settings.home / "locks") as ours:
+        with whole_host(settings) as ours:
             if ours:
                 yield
                 return

@@ -1,41 +1,55 @@
 """The story of one session: a fresh server of one arm, warmed up, measured, drained and stopped.
 
-A failure ends this session only; it is recorded with its log, and the other arms go on.
+A failure of the engine ends this session only; it is recorded with its log, and the other arms go on. What this
+service or its host broke interrupts the block. A session that is canceled is closed by whoever ends its block.
 """
 
 import asyncio
-import tempfile
 from pathlib import Path
 from uuid import UUID
 
+import structlog
+from structlog.contextvars import bound_contextvars
+
 from app.domain.evidence import Failure
 from app.domain.lifecycle import SessionState
+from app.domain.retry import is_retried
 from app.domain.schedule import PlannedSession
 from app.domain.startup import CanaryFacts
-from app.domain.vocabulary import FailureClass
 from app.runs.facts import SessionFacts
-from worker.bench import Bench, RunFailed
+from worker.accelerators import back_to_baseline
+from worker.bench import Bench, Interrupted, RunFailed
 from worker.engine import log_lines
+from worker.engine.log_file import read_log
 from worker.engine.scrape import ScrapeFailed
 from worker.engine.server import Configuration, StartupFailed, VllmServer
 from worker.measurement import conduct_run, warm_up
+from worker.recorder import Recorder
+from worker.scratch import scratch_directory
+
+log = structlog.get_logger()
 
 
 async def conduct_session(bench: Bench, planned: PlannedSession) -> None:
     """Conduct one session to its end; failures of the engine are recorded, not raised."""
     recorder = bench.recorder
     session_id = await recorder.start_session(planned.arm, planned.position)
-    with tempfile.TemporaryDirectory(prefix="verdraft-") as directory:
+    with scratch_directory() as scratch, bound_contextvars(session=str(session_id), arm=planned.arm):
         try:
-            await _serve(bench, planned, session_id, Path(directory))
+            await _serve(bench, planned, session_id, scratch)
         except (StartupFailed, RunFailed, ScrapeFailed) as error:
-            await recorder.move_session(session_id, SessionState.FAILED, error.failure)
-        except asyncio.CancelledError:
-            canceled = Failure(failure_class=FailureClass.CANCELED, message="canceled while the session ran")
-            await recorder.move_session(session_id, SessionState.CANCELED, canceled)
-            raise
+            await _end_early(recorder, session_id, error.failure)
         else:
             await recorder.move_session(session_id, SessionState.SUCCEEDED)
+
+
+async def _end_early(recorder: Recorder, session_id: UUID, failure: Failure) -> None:
+    log.warning("session failed", failure_class=failure.failure_class, failure=failure.message)
+    if not is_retried(failure.failure_class):
+        await recorder.move_session(session_id, SessionState.FAILED, failure)
+        return
+    await recorder.move_session(session_id, SessionState.LOST, failure)
+    raise Interrupted(failure)
 
 
 async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratch: Path) -> None:
@@ -47,6 +61,8 @@ async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratc
         tag=f"{session_id}:{bench.recorder.block.fence}",
         startup_timeout_s=bench.startup_timeout_s,
         model_facts_path=bench.model_facts_path,
+        inherited=bench.held.descriptors,
+        log_bytes_max=bench.limits.log_bytes_max,
     )
     try:
         async with server:
@@ -59,6 +75,7 @@ async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratc
         await _archive_log(bench, "engine-log", server.log_path, session_id)
         # Some warnings come only while requests are served.
         await bench.recorder.record_warnings(session_id, server.warnings())
+        await back_to_baseline(bench.held)
 
 
 async def _warm_up(bench: Bench, session_id: UUID, server: VllmServer, scratch: Path) -> None:
@@ -103,5 +120,5 @@ async def _describe(
 async def _archive_log(bench: Bench, kind: str, log_path: Path, session_id: UUID) -> str:
     """Store the log with secrets redacted; returns its sha256."""
     redacted = log_path.with_suffix(".redacted")
-    redacted.write_text(log_lines.redact(log_path.read_text(errors="replace")))
+    redacted.write_text(log_lines.redact(read_log(log_path)))
     return await bench.recorder.archive(kind, redacted, session_id=session_id)

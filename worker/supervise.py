@@ -8,7 +8,6 @@ import asyncio
 import errno
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pydantic import SecretStr
 from app import embedded
 from app.db.session import Database
 from app.domain.errors import DomainError
-from app.runs.repository import BlockRepository
+from app.leases.repository import LeaseRepository
 from app.settings import PROJECT_ROOT, Settings
 from worker import services
 from worker.engine.containment import sweep_orphans
@@ -32,6 +31,8 @@ from worker.services import Register, Service, Wanted
 
 FREE_BYTES_MIN = 1024**3
 READY_TIMEOUT_S = 90.0
+GRACE_S = {"web": 20.0, "worker": 60.0}
+"""A worker stops its engine and hands its block over before it goes."""
 _TAIL_CHARS = 1500
 
 Say = Callable[[str], None]
@@ -82,7 +83,7 @@ def down(settings: Settings, say: Say) -> None:
         for name in ("worker", "web"):
             if name in known:
                 say(f"stopping {name}")
-                services.stop([known[name]])
+                services.stop([known[name]], grace_s=GRACE_S[name])
         register.write({})
         sweep_orphans()
         say("stopping Redis and Postgres")
@@ -189,7 +190,7 @@ async def _release_blocks(settings: Settings, say: Say) -> None:
     """What a stopped worker of this host still holds is queued at once, without waiting for its lease to expire."""
     database = Database(settings.database_url.get_secret_value(), pooled=False)
     async with database.transaction() as session:
-        released = await BlockRepository(session).release(socket.gethostname())
+        released = await LeaseRepository(session).release(socket.gethostname())
     await database.dispose()
     if released:
         say(f"resuming {released} interrupted block{'s' * (released > 1)}")
@@ -201,20 +202,9 @@ def _web(settings: Settings) -> Wanted:
 
 
 def _worker(settings: Settings) -> Wanted:
-    pool = (
-        "--pool",
-        "prefork",
-        "--concurrency",
-        "1",
-        "--prefetch-multiplier",
-        "1",
-        "--without-gossip",
-        "--without-mingle",
-    )
+    pool = ("--pool", "prefork", "--prefetch-multiplier", "1", "--without-gossip", "--without-mingle")
     beat = ("--beat", "--schedule", str(settings.home.resolve() / "beat"), "--loglevel", settings.log_level)
-    argv = (sys.executable, "-m", "celery", "--app", "worker.celery_app", "worker", *pool, *beat)
-    # SIGTERM would wait for the block under way, half an hour perhaps; its lease brings it back after SIGQUIT.
-    return Wanted("worker", argv, signal.SIGQUIT)
+    return Wanted("worker", (sys.executable, "-m", "celery", "--app", "worker.celery_app", "worker", *pool, *beat))
 
 
 def _ensure(wanted: Wanted, known: dict[str, Service], settings: Settings, say: Say) -> None:
@@ -222,7 +212,7 @@ def _ensure(wanted: Wanted, known: dict[str, Service], settings: Settings, say: 
     if present is not None and present.argv == wanted.argv:
         return
     if present is not None:
-        services.stop([present])
+        services.stop([present], grace_s=GRACE_S[wanted.name])
     say(f"starting {wanted.name}")
     logs = settings.home / "logs"
     logs.mkdir(exist_ok=True)

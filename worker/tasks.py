@@ -4,12 +4,15 @@ import asyncio
 import os
 import socket
 
+from app.queue import WAKE
 from app.settings import Settings
-from worker.celery_app import WAKE, celery
+from worker.celery_app import celery
 from worker.conductor import conduct_queue
+from worker.leaving import leaving
 
 
 @celery.task(name=WAKE)
 def wake() -> None:
     """Conduct blocks until none is queued; returns at once when there is nothing to claim."""
-    asyncio.run(conduct_queue(Settings(), worker=f"{socket.gethostname()}:{os.getpid()}"))
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    asyncio.run(conduct_queue(Settings(), worker, leaving=leaving))

@@ -1,7 +1,7 @@
 """Every table. Only repositories import this; everything else sees plain values.
 
 Evidence (observation, series, artifact) hangs on a run or session, which carries the fence of the
-attempt that wrote it; only the attempt whose fence is the block's own is shown.
+attempt that wrote it; only what counts for the block's own fence is shown.
 """
 
 from datetime import datetime
@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.base import Base, ExactText, Json, word
-from app.domain.lifecycle import BlockState, ExperimentState, RunState, SessionState
+from app.domain.lifecycle import AcceleratorState, BlockState, ExperimentState, RunState, SessionState
 from app.domain.startup import ConfigSource
 from app.domain.vocabulary import Outcome
 
@@ -42,6 +42,9 @@ class ExperimentRow(Base):
     name: Mapped[str]
     state: Mapped[ExperimentState] = mapped_column(word(ExperimentState, "state"))
     manifest: Mapped[Json]
+    owner: Mapped[str] = mapped_column(server_default="local")
+    """Who gets a fair share of the accelerators; no part of the manifest."""
+    priority: Mapped[int] = mapped_column(server_default="0")
     version: Mapped[int] = mapped_column(default=1)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
@@ -53,17 +56,23 @@ class BlockRow(Base):
     __tablename__ = "block"
     __table_args__ = (
         UniqueConstraint("experiment_id", "index"),
-        Index(None, "state", "created_at", "experiment_id", "index"),
+        Index(None, "state", "accelerator"),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     experiment_id: Mapped[str] = mapped_column(ForeignKey(ExperimentRow.digest, ondelete="CASCADE"))
     index: Mapped[int]
     state: Mapped[BlockState] = mapped_column(word(BlockState, "state"))
+    accelerator: Mapped[str]
+    """The kind that the manifest pins: the queue in which the block waits."""
+    accelerator_count: Mapped[int] = mapped_column(server_default="1")
+    not_before: Mapped[datetime | None]
     attempt: Mapped[int] = mapped_column(default=0)
     fence: Mapped[int] = mapped_column(default=0)
     lease_owner: Mapped[str | None]
     lease_expires_at: Mapped[datetime | None]
+    accelerators: Mapped[list[str]] = mapped_column(server_default="{}")
+    """``host/name`` of each accelerator of the newest attempt."""
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     failure: Mapped[Json | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -72,7 +81,10 @@ class BlockRow(Base):
 
 
 class SessionRow(Base):
-    """One fresh server of one arm in one attempt of a block."""
+    """One fresh server of one arm in one attempt of a block; ``fence`` is the attempt's that wrote it.
+
+    ``adopted_fence`` is the newest attempt that took it over: one that resumes counts what was finished before.
+    """
 
     __tablename__ = "session"
     __table_args__ = (UniqueConstraint("block_id", "fence", "position"),)
@@ -80,7 +92,9 @@ class SessionRow(Base):
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     block_id: Mapped[UUID] = mapped_column(ForeignKey(BlockRow.id, ondelete="CASCADE"))
     fence: Mapped[int]
+    adopted_fence: Mapped[int | None]
     attempt: Mapped[int]
+    accelerators: Mapped[list[str]] = mapped_column(server_default="{}")
     arm: Mapped[str]
     position: Mapped[int]
     state: Mapped[SessionState] = mapped_column(word(SessionState, "state"))
@@ -183,6 +197,22 @@ class ArtifactRow(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
+class AcceleratorRow(Base):
+    """One place for an engine on one host: a GPU by its UUID, or a share of the processor."""
+
+    __tablename__ = "accelerator"
+
+    host: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    state: Mapped[AcceleratorState] = mapped_column(word(AcceleratorState, "state"))
+    block_id: Mapped[UUID | None] = mapped_column(ForeignKey(BlockRow.id, ondelete="SET NULL"), index=True)
+    reason: Mapped[str | None]
+    """Why it is quarantined."""
+    since: Mapped[datetime] = mapped_column(server_default=func.now())
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
 class CapabilityRow(Base):
     """What one worker says it can run; the web host may have no runtime of its own."""
 
@@ -190,4 +220,6 @@ class CapabilityRow(Base):
 
     worker: Mapped[str] = mapped_column(primary_key=True)
     document: Mapped[Json]
+    idle_because: Mapped[str | None]
+    """Why this host takes no blocks at present, though it lives."""
     seen_at: Mapped[datetime] = mapped_column(server_default=func.now())

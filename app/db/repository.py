@@ -104,8 +104,13 @@ def _final_state(blocks: set[BlockState]) -> ExperimentState:
 
 
 def shown() -> ColumnElement[bool]:
-    """Sessions of the attempt that counts: the block's own fence, unless the block waits to be tried again."""
-    return and_(SessionRow.fence == BlockRow.fence, BlockRow.state.not_in((BlockState.QUEUED, BlockState.LOST)))
+    """What counts for the block's newest attempt, and nothing while the block waits for another."""
+    return and_(counts(), BlockRow.state.not_in((BlockState.QUEUED, BlockState.LOST)))
+
+
+def counts() -> ColumnElement[bool]:
+    """Sessions that the block's newest attempt started or took over."""
+    return func.coalesce(SessionRow.adopted_fence, SessionRow.fence) == BlockRow.fence
 
 
 def failure_document(failure: Failure | None) -> Json | None:

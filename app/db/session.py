@@ -3,11 +3,23 @@
 Nobody else commits.
 """
 
-from collections.abc import AsyncGenerator
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from sqlalchemy import NullPool
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+
+RETRY_PAUSE_S = 0.5
+
+T = TypeVar("T")
+
+
+class CommitUnknown(OSError):
+    """Whether a transaction was committed cannot be known; whoever can must look."""
 
 
 class Database:
@@ -22,6 +34,29 @@ class Database:
         """A session whose work is committed at the end, or rolled back if the block raises."""
         async with AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
             yield session
+
+    async def persist(self, work: Callable[[AsyncSession], Awaitable[T]], *, patience_s: float) -> T:
+        """Do ``work`` in a transaction, again while the database is away for at most ``patience_s``.
+
+        Only what surely was not committed is done again; where the commit itself breaks, its error is raised.
+        """
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                return await self._attempt(work)
+            except (OSError, OperationalError, InterfaceError) as away:
+                if isinstance(away, CommitUnknown) or time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def _attempt(self, work: Callable[[AsyncSession], Awaitable[T]]) -> T:
+        async with AsyncSession(self._engine, expire_on_commit=False) as session:
+            done = await work(session)
+            try:
+                await session.commit()
+            except (OSError, OperationalError, InterfaceError) as broken:
+                raise CommitUnknown(f"the database went away during a commit: {broken}") from broken
+            return done
 
     @asynccontextmanager
     async def reader(self) -> AsyncGenerator[AsyncSession]:

@@ -91,6 +91,8 @@ class SessionEvidence(_Frozen):
     flags_left_out: dict[str, str] = {}
     """Flag that this runtime does not know → what is therefore not there."""
     config_source: ConfigSource | None = None
+    accelerators: tuple[str, ...] = ()
+    """``host/name`` of each accelerator it had; empty in sessions recorded before this was noted."""
 
     @property
     def counts_per_request(self) -> bool:

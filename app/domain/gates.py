@@ -12,7 +12,7 @@ from app.domain.condition import Condition
 from app.domain.evidence import ExperimentEvidence, RequestLabels, RunEvidence
 from app.domain.latency import output_tokens
 from app.domain.lateness import late_client
-from app.domain.lifecycle import RunState
+from app.domain.lifecycle import RunState, SessionState
 from app.domain.observation import RequestObservation
 from app.domain.pairing import CompleteBlocks, Pair
 from app.domain.resolution import unlike_configurations
@@ -115,8 +115,11 @@ def broken_gates(evidence: ExperimentEvidence, blocks: CompleteBlocks, condition
 
 def _failures(evidence: ExperimentEvidence, blocks: CompleteBlocks, condition: Condition) -> Iterator[str]:
     """Sessions and runs without which a block has no pair; a session that died later does not undo this run."""
-    runs = {(r.block, r.arm): r for r in evidence.runs if (r.workload, r.load) == (condition.workload, condition.load)}
-    sessions = {(s.block, s.arm): s for s in evidence.sessions if s.block in blocks.indices}
+    here = (condition.workload, condition.load)
+    runs = {(r.block, r.arm): r for r in evidence.runs if (r.workload, r.load) == here and r.state is not RunState.LOST}
+    sessions = {
+        (s.block, s.arm): s for s in evidence.sessions if s.block in blocks.indices and s.state is not SessionState.LOST
+    }
     for (block, arm), session in sorted(sessions.items()):
         run = runs.get((block, arm))
         if arm not in {condition.arm, BASELINE_ARM} or (run is not None and run.state is RunState.SUCCEEDED):

@@ -73,11 +73,12 @@ def launch_spec(
     cache_root: str,
     engine_cores: str,
     tree_cores: tuple[int, ...],
+    devices: Collection[str] = (),
     serve_flags: Collection[str] | None = None,
 ) -> LaunchSpec:
     """The server of ``arm``; ``engine_cores`` (a list such as ``0,1``) compute, ``tree_cores`` hold all its processes.
 
-    ``serve_flags`` are those that the installed runtime says it knows; ``None``, where it was not asked, gives all.
+    ``devices`` are UUIDs of the GPUs that it may see. ``serve_flags`` are those that the installed runtime says it knows; ``None``, where it was not asked, gives all.
     Raises ``ManifestRefused`` for what the engine would accept and then silently not do, and for a flag it lacks.
     """
     _refuse_silent_substitutes(manifest, arm, socket_path)
@@ -87,7 +88,7 @@ def launch_spec(
     given = (option for option in options if option[0] not in unknown)
     return LaunchSpec(
         argv=(executable, "serve", target_path, *_flat(given)),
-        env=_environment(manifest, executable, cache_root, engine_cores),
+        env=_environment(manifest, executable, cache_root, engine_cores) | _visible(devices),
         socket_path=socket_path,
         served_model_name=SERVED_MODEL_NAME,
         cores=tree_cores,
@@ -172,6 +173,11 @@ def _environment(manifest: Manifest, executable: str, cache_root: str, engine_co
         "SPT_NOENV": "1",  # else the engine's titles overwrite the environment by which its orphans are found
     }
     return {**common, **_private_caches(cache_root), **_cpu_environment(manifest, engine_cores)}
+
+
+def _visible(devices: Collection[str]) -> dict[str, str]:
+    """CUDA takes UUIDs as well as numbers, and a UUID cannot mean another GPU after a reboot."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
 
 
 def _private_caches(cache_root: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""States of experiments, blocks and sessions, and their legal moves as one table each.
+"""States of experiments, blocks, sessions, runs and accelerators, and their legal moves as one table each.
 
 Terminal is final: no move leaves a terminal state.
 """
@@ -32,7 +32,7 @@ class BlockState(StrEnum):
 
 
 class SessionState(StrEnum):
-    """One fresh server of one arm in one block."""
+    """One fresh server of one arm in one block. LOST: its worker went away; what it had finished may still count."""
 
     STARTING = "STARTING"
     WARMING = "WARMING"
@@ -41,18 +41,28 @@ class SessionState(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
+    LOST = "LOST"
 
 
 class RunState(StrEnum):
-    """One replay of one workload at one load point in a session."""
+    """One replay of one workload at one load point in a session. LOST: half measured; kept, never counted."""
 
     MEASURING = "MEASURING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
+    LOST = "LOST"
 
 
-_E, _B, _S, _R = ExperimentState, BlockState, SessionState, RunState
+class AcceleratorState(StrEnum):
+    """A GPU (or the processor) as a place for one engine. Only a person takes it out of QUARANTINED."""
+
+    FREE = "FREE"
+    LEASED = "LEASED"
+    QUARANTINED = "QUARANTINED"
+
+
+_E, _B, _S, _R, _A = ExperimentState, BlockState, SessionState, RunState, AcceleratorState
 
 EXPERIMENT_MOVES: Mapping[ExperimentState, frozenset[ExperimentState]] = {
     _E.QUEUED: frozenset({_E.RUNNING, _E.CANCELED, _E.FAILED}),
@@ -70,19 +80,26 @@ BLOCK_MOVES: Mapping[BlockState, frozenset[BlockState]] = {
     _B.CANCELED: frozenset(),
 }
 SESSION_MOVES: Mapping[SessionState, frozenset[SessionState]] = {
-    _S.STARTING: frozenset({_S.WARMING, _S.FAILED, _S.CANCELED}),
-    _S.WARMING: frozenset({_S.MEASURING, _S.FAILED, _S.CANCELED}),
-    _S.MEASURING: frozenset({_S.DRAINING, _S.FAILED, _S.CANCELED}),
-    _S.DRAINING: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELED}),
+    _S.STARTING: frozenset({_S.WARMING, _S.FAILED, _S.CANCELED, _S.LOST}),
+    _S.WARMING: frozenset({_S.MEASURING, _S.FAILED, _S.CANCELED, _S.LOST}),
+    _S.MEASURING: frozenset({_S.DRAINING, _S.FAILED, _S.CANCELED, _S.LOST}),
+    _S.DRAINING: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELED, _S.LOST}),
     _S.SUCCEEDED: frozenset(),
     _S.FAILED: frozenset(),
     _S.CANCELED: frozenset(),
+    _S.LOST: frozenset(),
 }
 RUN_MOVES: Mapping[RunState, frozenset[RunState]] = {
-    _R.MEASURING: frozenset({_R.SUCCEEDED, _R.FAILED, _R.CANCELED}),
+    _R.MEASURING: frozenset({_R.SUCCEEDED, _R.FAILED, _R.CANCELED, _R.LOST}),
     _R.SUCCEEDED: frozenset(),
     _R.FAILED: frozenset(),
     _R.CANCELED: frozenset(),
+    _R.LOST: frozenset(),
+}
+ACCELERATOR_MOVES: Mapping[AcceleratorState, frozenset[AcceleratorState]] = {
+    _A.FREE: frozenset({_A.LEASED, _A.QUARANTINED}),
+    _A.LEASED: frozenset({_A.FREE, _A.QUARANTINED}),
+    _A.QUARANTINED: frozenset({_A.FREE}),
 }
 
 

@@ -92,6 +92,11 @@ class Manifest(_Frozen):
         return next(a for a in self.arms if a.name == BASELINE_ARM)
 
     @property
+    def accelerators_needed(self) -> int:
+        """How many accelerators one of its engines takes; the processor is one, however it is shared."""
+        return min(self.serving.tensor_parallel_size, self.hardware.count)
+
+    @property
     def candidates(self) -> tuple[Arm, ...]:
         """Every arm but the baseline, in manifest order."""
         return tuple(a for a in self.arms if a.name != BASELINE_ARM)

@@ -152,8 +152,10 @@ def _in_order(evidence: ExperimentEvidence) -> ExperimentEvidence:
     """The same evidence in one order, so that the same facts give the same bytes."""
     return evidence.model_copy(
         update={
-            "sessions": tuple(sorted(evidence.sessions, key=lambda s: (s.block, s.position, s.arm))),
-            "runs": tuple(sorted(evidence.runs, key=lambda r: (r.block, r.arm, r.workload, r.load))),
+            "sessions": tuple(
+                sorted(evidence.sessions, key=lambda s: (s.block, s.position, s.arm, s.state, s.log_sha256 or ""))
+            ),
+            "runs": tuple(sorted(evidence.runs, key=lambda r: (r.block, r.arm, r.workload, r.load, r.attempt))),
         }
     )
 

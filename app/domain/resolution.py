@@ -76,11 +76,11 @@ def unlike_configurations(evidence: ExperimentEvidence, blocks: CompleteBlocks, 
 
 def _pairs(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Iterator[tuple[SessionEvidence, SessionEvidence]]:
     """Target-only's session beside each other arm's of the same block, in order."""
-    sessions = {(s.block, s.arm): s for s in evidence.sessions if s.block in blocks.indices}
-    for (block, arm), session in sorted(sessions.items()):
-        target = sessions.get((block, BASELINE_ARM))
-        if arm != BASELINE_ARM and target is not None:
-            yield target, session
+    sessions = sorted((s for s in evidence.sessions if s.block in blocks.indices), key=lambda s: (s.block, s.arm))
+    targets = [s for s in sessions if s.arm == BASELINE_ARM]
+    for session in sessions:
+        if session.arm != BASELINE_ARM:  # an interrupted arm has two sessions in a block
+            yield from ((target, session) for target in targets if target.block == session.block)
 
 
 def _unlike_sources(target: SessionEvidence, session: SessionEvidence) -> Iterator[str]:

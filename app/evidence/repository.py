@@ -24,7 +24,7 @@ from app.db.models import (
     SessionRow,
     TraceRow,
 )
-from app.db.repository import Fenced, hold_run, hold_session
+from app.db.repository import Fenced, counts, hold_run, hold_session
 from app.domain.errors import EvidenceRefused, NotFound
 from app.domain.evidence import (
     CounterDeltas,
@@ -127,9 +127,11 @@ class EvidenceRepository:
             raise NotFound.of("trace", f"no trace has the digest {digest}", "upload it with POST /api/v1/traces")
         return StoredTrace(body)
 
-    async def publish_capabilities(self, worker: str, document: dict[str, JsonValue]) -> None:
-        """Replace what ``worker`` says it can run."""
-        seen = {"document": document, "seen_at": func.now()}
+    async def publish_capabilities(
+        self, worker: str, document: dict[str, JsonValue], idle_because: str | None = None
+    ) -> None:
+        """Replace what ``worker`` says it can run, and why it takes no blocks at present."""
+        seen = {"document": document, "idle_because": idle_because, "seen_at": func.now()}
         row = insert(CapabilityRow).values(worker=worker, **seen)
         await self._session.execute(row.on_conflict_do_update(index_elements=["worker"], set_=seen))
 
@@ -164,8 +166,8 @@ class EvidenceRepository:
             select(SessionRow, BlockRow.index)
             .join(BlockRow, BlockRow.id == SessionRow.block_id)
             .where(BlockRow.experiment_id == experiment_id, BlockRow.state.in_(_COMMITTED))
-            .where(SessionRow.fence == BlockRow.fence)
-            .order_by(BlockRow.index, SessionRow.position)
+            .where(counts())
+            .order_by(BlockRow.index, SessionRow.position, SessionRow.started_at)
         )
         return tuple(_session_evidence(row, index) for row, index in (await self._session.execute(query)).all())
 
@@ -175,7 +177,7 @@ class EvidenceRepository:
             .join(SessionRow, SessionRow.id == RunRow.session_id)
             .join(BlockRow, BlockRow.id == SessionRow.block_id)
             .where(BlockRow.experiment_id == experiment_id, BlockRow.state.in_(_COMMITTED))
-            .where(SessionRow.fence == BlockRow.fence)
+            .where(counts())
             .order_by(BlockRow.index, SessionRow.position, RunRow.started_at)
         )
         rows = (await self._session.execute(query)).all()

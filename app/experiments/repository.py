@@ -1,18 +1,22 @@
 """Experiments in Postgres: registered once, found by a prefix of their digest, canceled block by block."""
 
+from dataclasses import replace
+
 from sqlalchemy import Select, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models import BlockRow, ExperimentRow, RunRow, SessionRow
+from app.accelerators.repository import AcceleratorRepository
+from app.db.models import BlockRow, CapabilityRow, ExperimentRow, RunRow, SessionRow
 from app.db.repository import settle, shown
 from app.domain.errors import NotFound
 from app.domain.evidence import Failure
 from app.domain.lifecycle import EXPERIMENT_MOVES, BlockState, ExperimentState, is_terminal
 from app.domain.manifest import Manifest
 from app.domain.schedule import plan
-from app.experiments.progress import BlockFact, Facts, RunFact, SessionFact
+from app.experiments.progress import BlockFact, Facts, RunFact, SessionFact, wanted
 from app.experiments.schemas import OWNER, PRIORITY
+from app.experiments.waiting import Supply, why_waiting
 
 
 class ExperimentRepository:
@@ -84,18 +88,36 @@ class ExperimentRepository:
         )
         await settle(self._session, digest)
 
+    async def supply(self) -> Supply:
+        """What hosts have published, by the database's clock."""
+        now = (await self._session.scalars(select(func.now()))).one()
+        reasons = select(CapabilityRow.worker, CapabilityRow.idle_because).where(
+            CapabilityRow.idle_because.is_not(None)
+        )
+        idle = {host: str(reason) for host, reason in (await self._session.execute(reasons)).all()}
+        return Supply(now, await AcceleratorRepository(self._session).every(), idle)
+
     async def _facts(self, query: Select[ExperimentRow]) -> list[Facts]:
         rows = (await self._session.scalars(query)).all()
         facts = {row.digest: _facts_of(row) for row in rows}
         await self._add_blocks(facts)
         await self._add_sessions(facts)
         await self._add_runs(facts)
-        return list(facts.values())
+        return await self._with_waits(list(facts.values()))
+
+    async def _with_waits(self, found: list[Facts]) -> list[Facts]:
+        waiting = {facts.digest: needs for facts in found if (needs := wanted(facts)) is not None}
+        if not waiting:
+            return found
+        supply = await self.supply()
+        why = {digest: why_waiting(needs, supply) for digest, needs in waiting.items()}
+        return [replace(facts, waits_because=why.get(facts.digest)) for facts in found]
 
     async def _add_blocks(self, facts: dict[str, Facts]) -> None:
         query = select(BlockRow).where(BlockRow.experiment_id.in_(facts)).order_by(BlockRow.index)
         for row in await self._session.scalars(query):
-            facts[row.experiment_id].blocks.append(BlockFact(row.index, row.state, _failure(row.failure)))
+            fact = BlockFact(row.index, row.state, _failure(row.failure), row.cancel_requested, row.not_before)
+            facts[row.experiment_id].blocks.append(fact)
 
     async def _add_sessions(self, facts: dict[str, Facts]) -> None:
         until = func.coalesce(SessionRow.finished_at, func.clock_timestamp())
@@ -130,7 +152,7 @@ def _queued(manifest: Manifest, index: int) -> BlockRow:
         index=index,
         state=BlockState.QUEUED,
         accelerator=manifest.hardware.accelerator,
-        accelerator_count=manifest.hardware.count,
+        accelerator_count=manifest.accelerators_needed,
     )
 
 
@@ -142,6 +164,8 @@ def _facts_of(row: ExperimentRow) -> Facts:
         version=row.version,
         created_at=row.created_at,
         finished_at=row.finished_at,
+        owner=row.owner,
+        priority=row.priority,
     )
 
 

@@ -35,7 +35,7 @@ class ExperimentService:
                 raise ManifestRefused(*problems)
             experiment = read(await repository.facts(manifest.digest))
         if created:
-            wake(self._settings)
+            wake(self._settings, manifest.hardware.accelerator)
         return experiment, created
 
     async def read(self, reference: str) -> ExperimentRead:

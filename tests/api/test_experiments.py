@@ -11,8 +11,9 @@ import yaml
 from app.db.session import Database
 from app.domain.manifest import parse_manifest
 from app.experiments.examples import MANIFEST
-from app.runs.repository import BlockRepository
+from app.leases.repository import LeaseRepository
 from tests.factories import BASELINE, encode_lines, manifest_document, trace_lines
+from tests.factories_leases import claim_block
 
 EXPERIMENTS = "/api/v1/experiments"
 JSONL = {"content-type": "application/jsonl"}
@@ -162,13 +163,13 @@ async def test_cancel_asks_the_holder_of_a_leased_block(
 ) -> None:
     experiment = (await client.post(EXPERIMENTS, json=document)).json()
     async with database.transaction() as session:
-        block = await BlockRepository(session).claim("worker-1")
+        block = await claim_block(session, "worker-1")
     assert block is not None
     answer = await client.post(f"{experiment['links']['self']}/cancel")
     assert answer.json()["state"] == "RUNNING"
     async with database.transaction() as session:
-        beat = await BlockRepository(session).heartbeat(block.id, block.fence, 60)
-        assert await BlockRepository(session).claim("worker-2") is None
+        beat = await LeaseRepository(session).heartbeat(block.id, block.fence, 60)
+        assert await claim_block(session, "worker-2") is None
     assert beat.held
     assert beat.cancel_requested
 

@@ -22,9 +22,11 @@ from app.evidence.repository import EvidenceRepository
 from app.experiments.events import Streams
 from app.experiments.repository import ExperimentRepository
 from app.figures import FIGURES
-from app.runs.repository import BlockRepository
+from app.leases.repository import LeaseRepository
+from app.runs.repository import SessionRepository
 from app.settings import Settings
 from tests.factories import SPECULATION, make_manifest, make_observation, make_trace
+from tests.factories_leases import claim_block
 
 GAUGES = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
 REQUESTS = ("tasks-low-0", "tasks-low-1")
@@ -45,8 +47,8 @@ async def measure(database: Database, artifacts: Path) -> str:
 
 async def measure_block(database: Database) -> None:
     async with database.transaction() as session:
-        blocks, evidence = BlockRepository(session), EvidenceRepository(session)
-        block = await blocks.claim("worker-1")
+        blocks, evidence = SessionRepository(session), EvidenceRepository(session)
+        block = await claim_block(session, "worker-1")
         assert block is not None
         for position, arm in enumerate(block.manifest.arms):
             speculates = arm.name != "target-only"
@@ -75,7 +77,7 @@ async def measure_block(database: Database) -> None:
             )
             for state in (SessionState.DRAINING, SessionState.SUCCEEDED):
                 await blocks.move_session(session_id, block.fence, state)
-        await blocks.finish(block.id, block.fence, BlockState.SUCCEEDED, None)
+        await LeaseRepository(session).finish(block.id, block.fence, BlockState.SUCCEEDED, None)
 
 
 def _times(index: int, speculates: bool) -> dict[str, Any]:
@@ -145,8 +147,8 @@ async def test_a_log_outside_the_artifacts_is_not_served(
     (settings.home / "secret").write_text("secret")
     async with database.transaction() as session:
         await ExperimentRepository(session).add(make_manifest(schedule_seed=99))
-        blocks = BlockRepository(session)
-        block = await blocks.claim("worker-1")
+        blocks = SessionRepository(session)
+        block = await claim_block(session, "worker-1")
         assert block is not None
         session_id = await blocks.start_session(block.id, block.fence, "target-only", 0)
         for path in ("../secret", str(settings.home / "secret"), "/etc/passwd"):

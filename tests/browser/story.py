@@ -22,10 +22,12 @@ from app.domain.trace import Trace
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, FailureClass, Outcome
 from app.evidence.repository import EvidenceRepository
 from app.experiments.repository import ExperimentRepository
+from app.leases.repository import ClaimedBlock, LeaseRepository
 from app.runs.facts import SessionFacts
-from app.runs.repository import BlockRepository, ClaimedBlock
+from app.runs.repository import SessionRepository
 from tests.factories import BASELINE, DRAFT, NGRAM, make_manifest, make_trace
 from tests.factories_host import make_host
+from tests.factories_leases import claim_block
 
 K = 4
 ANSWER_TOKENS = 41
@@ -111,7 +113,7 @@ class _Teller:
     async def block(self, runs: int) -> None:
         """Claim the next block and play it; it stays open where ``runs`` are used up."""
         async with self._database.transaction() as session:
-            block = await BlockRepository(session).claim("here:1")
+            block = await claim_block(session, "here:1")
         if block is None or block.manifest != self._story.manifest:
             raise AssertionError("another experiment's block is queued; tell unfinished stories last")
         for planned in plan(block.manifest)[block.index].sessions:
@@ -120,7 +122,7 @@ class _Teller:
                 return
             runs -= told
         async with self._database.transaction() as session:
-            await BlockRepository(session).finish(block.id, block.fence, BlockState.SUCCEEDED, None)
+            await LeaseRepository(session).finish(block.id, block.fence, BlockState.SUCCEEDED, None)
 
     async def _session(self, block: ClaimedBlock, planned: PlannedSession, runs: int) -> int | None:
         session_id = await self._start(block, planned)
@@ -141,7 +143,7 @@ class _Teller:
     async def _start(self, block: ClaimedBlock, planned: PlannedSession) -> UUID:
         log = _store_log(self._artifacts)
         async with self._database.transaction() as session:
-            blocks = BlockRepository(session)
+            blocks = SessionRepository(session)
             session_id = await blocks.start_session(block.id, block.fence, planned.arm, planned.position)
             await EvidenceRepository(session).record_artifact("log", log, f"{log}.log", session_id, None, len(LOG))
             facts = SessionFacts(
@@ -159,13 +161,13 @@ class _Teller:
     async def _move(self, session_id: UUID, fence: int, *states: SessionState, failure: Failure | None = None) -> None:
         for state in states:
             async with self._database.transaction() as session:
-                await BlockRepository(session).move_session(session_id, fence, state, failure)
+                await SessionRepository(session).move_session(session_id, fence, state, failure)
 
     async def _run(self, session_id: UUID, fence: int, condition: Condition, seen: list[RequestObservation]) -> None:
         async with self._database.transaction() as session:
-            run_id = await BlockRepository(session).start_run(session_id, fence, condition.workload, condition.load)
+            run_id = await SessionRepository(session).start_run(session_id, fence, condition.workload, condition.load)
             await EvidenceRepository(session).record_observations(run_id, fence, seen)
-            await BlockRepository(session).finish_run(
+            await SessionRepository(session).finish_run(
                 run_id, fence, RunState.SUCCEEDED, failure=None, counters=_counters(seen), summary=summarise(seen)
             )
 

@@ -16,9 +16,11 @@ from app.evidence.repository import EvidenceRepository
 from app.experiments.progress import read
 from app.experiments.repository import ExperimentRepository
 from app.experiments.schemas import ExperimentRead
-from app.runs.repository import BlockRepository, ClaimedBlock
+from app.leases.repository import ClaimedBlock, LeaseRepository
+from app.runs.repository import SessionRepository
 from tests.conftest import libpq_url
 from tests.factories import make_manifest, make_trace
+from tests.factories_leases import claim_block
 
 PATH = (SessionState.WARMING, SessionState.MEASURING, SessionState.DRAINING, SessionState.SUCCEEDED)
 
@@ -38,15 +40,21 @@ class Bench:
         return manifest.digest
 
     @asynccontextmanager
-    async def blocks(self) -> AsyncGenerator[BlockRepository]:
-        """One transaction of a worker."""
+    async def leases(self) -> AsyncGenerator[LeaseRepository]:
+        """One transaction of a worker, about its block."""
         async with self.database.transaction() as session:
-            yield BlockRepository(session)
+            yield LeaseRepository(session)
+
+    @asynccontextmanager
+    async def runs(self) -> AsyncGenerator[SessionRepository]:
+        """One transaction of a worker, about its sessions and runs."""
+        async with self.database.transaction() as session:
+            yield SessionRepository(session)
 
     async def claim(self, worker: str = "worker-1") -> ClaimedBlock:
-        """A block, which must be there."""
-        async with self.blocks() as blocks:
-            block = await blocks.claim(worker)
+        """A block, which must be there; ``worker``'s host has places enough."""
+        async with self.database.transaction() as session:
+            block = await claim_block(session, worker)
         assert block is not None
         return block
 
@@ -56,7 +64,7 @@ class Bench:
 
     async def start_run(self, block: ClaimedBlock, arm: str = "target-only", position: int = 0) -> tuple[UUID, UUID]:
         """A session in MEASURING with an open run: their ids."""
-        async with self.blocks() as blocks:
+        async with self.runs() as blocks:
             session_id = await blocks.start_session(block.id, block.fence, arm, position)
             for state in PATH[:2]:
                 await blocks.move_session(session_id, block.fence, state)
@@ -64,14 +72,14 @@ class Bench:
 
     async def finish_run(self, block: ClaimedBlock, session_id: UUID, run_id: UUID) -> None:
         """End the run and its session well."""
-        async with self.blocks() as blocks:
+        async with self.runs() as blocks:
             await blocks.finish_run(run_id, block.fence, RunState.SUCCEEDED, failure=None, counters=None, summary=None)
             for state in PATH[2:]:
                 await blocks.move_session(session_id, block.fence, state)
 
     async def finish(self, block: ClaimedBlock, state: BlockState, failure: Failure | None = None) -> None:
-        async with self.blocks() as blocks:
-            await blocks.finish(block.id, block.fence, state, failure)
+        async with self.leases() as leases:
+            await leases.finish(block.id, block.fence, state, failure)
 
     async def expire(self, block: ClaimedBlock) -> int:
         """Let a lease run out by the database's own clock and reap it."""
@@ -79,8 +87,8 @@ class Bench:
             connection.execute(
                 "UPDATE block SET lease_expires_at = now() - interval '1 second' WHERE id = %s", [block.id]
             )
-        async with self.blocks() as blocks:
-            return await blocks.reap_expired()
+        async with self.leases() as leases:
+            return await leases.reap_expired()
 
 
 @pytest.fixture

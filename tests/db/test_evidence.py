@@ -14,7 +14,7 @@ from app.domain.vocabulary import FailureClass
 from app.evidence.repository import EvidenceRepository
 from app.evidence.views.repository import EvidenceViews
 from app.runs.facts import SessionFacts
-from app.runs.repository import Fenced
+from app.leases.repository import Fenced
 from tests.db.conftest import Bench
 from tests.factories import make_observation, make_trace
 
@@ -166,7 +166,7 @@ async def test_a_failed_run_keeps_its_class_counters_and_odd_text(bench: Bench) 
         canary=CanaryFacts(exposes_speculation=True, drafted=3, accepted=2),
         flags_left_out={"--some-flag": "nothing"},
     )
-    async with bench.blocks() as blocks:
+    async with bench.runs() as blocks:
         await blocks.describe_session(session_id, block.fence, facts)
         await blocks.record_warnings(session_id, block.fence, [WARNED.model_copy(update={"line": "odd\x00"})])
         await blocks.finish_run(run_id, block.fence, RunState.FAILED, failure=dead, counters=COUNTS, summary=None)
@@ -191,7 +191,7 @@ async def test_a_lost_lease_cannot_add_warnings(bench: Bench) -> None:
     session_id, _ = await bench.start_run(block)
     await bench.expire(block)
     with pytest.raises(Fenced):
-        async with bench.blocks() as blocks:
+        async with bench.runs() as blocks:
             await blocks.record_warnings(session_id, block.fence, [WARNED])
 
 

@@ -9,10 +9,12 @@ from app.db.notify import subscribe
 from app.domain.errors import IllegalTransition
 from app.domain.evidence import Failure
 from app.domain.lifecycle import BlockState, ExperimentState, RunState, SessionState
+from app.domain.retry import ATTEMPTS_MAX
 from app.domain.vocabulary import FailureClass
 from app.experiments.repository import ExperimentRepository
-from app.runs.repository import ATTEMPTS_MAX, ClaimedBlock, Fenced
+from app.leases.repository import ClaimedBlock, Fenced
 from tests.db.conftest import Bench
+from tests.factories_leases import claim_block
 
 INFRA = Failure(failure_class=FailureClass.INFRA, message="the disk is full")
 
@@ -21,8 +23,8 @@ async def test_of_many_claimers_each_block_has_one_winner(bench: Bench) -> None:
     await bench.register(blocks=3)
 
     async def attempt(number: int) -> ClaimedBlock | None:
-        async with bench.blocks() as blocks:
-            return await blocks.claim(f"worker-{number}")
+        async with bench.database.transaction() as session:
+            return await claim_block(session, f"worker-{number}")
 
     claimed = [b for b in await asyncio.gather(*(attempt(n) for n in range(40))) if b is not None]
     assert sorted(b.index for b in claimed) == [0, 1, 2]
@@ -45,11 +47,11 @@ async def test_a_claim_carries_the_manifest_with_its_digest(bench: Bench) -> Non
 async def test_a_stopped_host_gives_its_blocks_back_as_if_never_tried(bench: Bench) -> None:
     await bench.register(blocks=2)
     ours, theirs = await bench.claim("here:1"), await bench.claim("there:1")
-    async with bench.blocks() as blocks:
+    async with bench.leases() as blocks:
         assert await blocks.release("here") == 1
     again = await bench.claim("here:2")
     assert (again.id, again.fence, again.attempt) == (ours.id, 2, 1)
-    async with bench.blocks() as blocks:
+    async with bench.leases() as blocks:
         assert not (await blocks.heartbeat(ours.id, ours.fence, 60)).held
         assert (await blocks.heartbeat(theirs.id, theirs.fence, 60)).held
 
@@ -62,11 +64,16 @@ async def test_a_stale_fence_writes_nothing(bench: Bench) -> None:
     fresh = await bench.claim("successor")
     assert (fresh.id, fresh.fence, fresh.attempt) == (stale.id, 2, 2)
     before = await bench.read(digest)
-    async with bench.blocks() as blocks:
+    async with bench.leases() as blocks:
         assert not (await blocks.heartbeat(stale.id, stale.fence, 60)).held
+    with pytest.raises(Fenced):
+        await bench.finish(stale, BlockState.SUCCEEDED)
+    with pytest.raises(Fenced):
+        async with bench.leases() as leases:
+            await leases.give_back(stale.id, stale.fence, INFRA)
     for write in (
-        lambda b: b.finish(stale.id, stale.fence, BlockState.SUCCEEDED, None),
         lambda b: b.start_session(stale.id, stale.fence, "ngram-k4", 1),
+        lambda b: b.adopt(stale.id, stale.fence, [session_id]),
         lambda b: b.move_session(session_id, stale.fence, SessionState.DRAINING),
         lambda b: b.move_session(session_id, fresh.fence, SessionState.DRAINING),
         lambda b: b.start_run(session_id, stale.fence, "tasks", "high"),
@@ -76,15 +83,15 @@ async def test_a_stale_fence_writes_nothing(bench: Bench) -> None:
         lambda b: b.start_session(uuid4(), 1, "ngram-k4", 1),
     ):
         with pytest.raises(Fenced):
-            async with bench.blocks() as blocks:
-                await write(blocks)
+            async with bench.runs() as runs:
+                await write(runs)
     assert await bench.read(digest) == before
 
 
 async def test_a_beating_lease_is_not_reaped(bench: Bench) -> None:
     await bench.register()
     block = await bench.claim()
-    async with bench.blocks() as blocks:
+    async with bench.leases() as blocks:
         assert (await blocks.heartbeat(block.id, block.fence, 60)).held
         assert await blocks.reap_expired() == 0
 
@@ -139,7 +146,7 @@ async def test_terminal_is_final(bench: Bench) -> None:
     with pytest.raises(IllegalTransition):
         await bench.finish_run(block, session_id, run_id)
     with pytest.raises(IllegalTransition):
-        async with bench.blocks() as blocks:
+        async with bench.runs() as blocks:
             await blocks.move_session(session_id, block.fence, SessionState.FAILED, INFRA)
     with pytest.raises(IllegalTransition):
         await bench.finish(block, BlockState.QUEUED)
@@ -187,8 +194,8 @@ async def test_progress_counts_and_time_left_follow_the_sessions(bench: Bench) -
 
 
 async def claim_and_fail(bench: Bench) -> None:
-    async with bench.blocks() as blocks:
-        await blocks.claim("worker-0")
+    async with bench.database.transaction() as session:
+        await claim_block(session, "worker-0")
         raise RuntimeError("rolled back")
 
 

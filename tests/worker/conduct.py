@@ -92,5 +92,6 @@ def make_place(settings: Settings, database: Database, root: Path, **dials: Any)
         (model_root / alias).mkdir(parents=True)
         (model_root / alias / "config.json").write_text(json.dumps({"model_type": "llama", "alias": alias}))
     (model_root / "target" / "fake.json").write_text(json.dumps(dials))
-    own = settings.model_copy(update={"model_root": model_root, "runtime_root": runtime_root, "startup_timeout_s": 3.0})
+    roots = {"model_root": model_root, "runtime_root": runtime_root}
+    own = settings.model_copy(update={**roots, "startup_timeout_s": 3.0, "hang_timeout_s": 2.0, "lease_s": 12.0})
     return Place(own, database, runtime_root, model_root)

@@ -4,8 +4,6 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-import pytest
-
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.report import build_report
 from app.domain.vocabulary import FailureClass, Outcome, VerdictWord
@@ -13,6 +11,7 @@ from app.experiments.schemas import ExperimentRead
 from app.experiments.service import ExperimentService
 from tests.factories import BASELINE, NGRAM
 from tests.worker.conduct import DRAFT_ARM, PlaceMaker
+from worker.identity import hardware
 
 
 async def polled(read: Callable[[], Awaitable[ExperimentRead]]) -> AsyncIterator[ExperimentRead]:
@@ -117,16 +116,24 @@ async def test_an_orphan_that_ignores_sigterm_is_gone_afterwards(place: PlaceMak
     assert {s.state for s in (await here.evidence(manifest)).sessions} == {SessionState.SUCCEEDED}
 
 
-async def test_another_host_refuses_the_pins_and_names_each(place: PlaceMaker) -> None:
+async def test_a_host_that_is_not_as_pinned_refuses_and_names_each_pin(place: PlaceMaker) -> None:
     here = place()
-    manifest = await here.submit(hardware={"accelerator": "other chip", "count": 1, "topology": "1 socket"})
+    manifest = await here.submit(hardware={**hardware().model_dump(), "count": 7, "topology": "other board"})
     await here.conduct()
 
     experiment = await ExperimentService(here.database, here.settings).read(manifest.digest)
     assert experiment.state == "FAILED"
     message = experiment.failures[0].message
-    assert "hardware.accelerator" in message
-    assert "other chip" in message
+    assert "hardware.count" in message
+    assert "other board" in message
+
+
+async def test_a_block_for_another_kind_of_accelerator_waits_in_its_own_queue(place: PlaceMaker) -> None:
+    here = place()
+    manifest = await here.submit(hardware={**hardware().model_dump(), "accelerator": "other chip"})
+    await here.conduct()
+
+    assert await here.state(manifest) == "QUEUED"
 
 
 async def test_a_model_that_has_gone_is_named(place: PlaceMaker) -> None:
@@ -152,8 +159,7 @@ async def test_a_draft_gets_its_directory(place: PlaceMaker) -> None:
     assert str(here.model_root / "draft") in session.argv[session.argv.index("--speculative-config") + 1]
 
 
-async def test_cancel_while_measuring_keeps_the_evidence(place: PlaceMaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.lease.HEARTBEAT_S", 0.2)
+async def test_cancel_while_measuring_keeps_the_evidence(place: PlaceMaker) -> None:
     here = place(step_ms={"*": 400.0})
     manifest = await here.submit()
     service = ExperimentService(here.database, here.settings)

@@ -25,11 +25,11 @@ def calibrate(
     from worker.calibration.measuring import calibrate_alone
     from worker.calibration.table import show
 
-    home = Settings().home
+    settings = Settings()
     with refusals(as_json=as_json), _progress() as say:
         tried = ladders.quick() if quick else ladders.full()
-        found = asyncio.run(calibrate_alone(home, tried, quick=quick, say=say))
-    kept = keep(home, found) if found.passed else None
+        found = asyncio.run(calibrate_alone(settings, tried, quick=quick, say=say))
+    kept = keep(settings.home, found) if found.passed else None
     if as_json:
         tell({"kept": None if kept is None else str(kept), **found.model_dump(mode="json")}, as_json=True)
     else:

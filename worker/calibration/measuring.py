@@ -13,6 +13,8 @@ from pathlib import Path
 from app.domain.client_range import ClientAttempt, ClientCell, ClientRange
 from app.domain.errors import DomainError
 from app.domain.vocabulary import NS_PER_MS, NS_PER_S
+from app.settings import Settings
+from worker.accelerators import whole_host
 from worker.calibrated import client_host
 from worker.calibration import ladders
 from worker.calibration.climbing import climb
@@ -20,7 +22,6 @@ from worker.calibration.ladders import Ladder, Rung
 from worker.calibration.referee import Referee
 from worker.calibration.scoring import failed, score
 from worker.cores import split_cores, stolen_cpu_ns
-from worker.gpu import HostLock
 from worker.replay.plan import ReplayPlan, ReplayRequest
 from worker.replay.process import ReplayClient, ReplayFailed
 
@@ -98,10 +99,10 @@ async def calibrate(tried: Sequence[Ladder], *, quick: bool, say: Say) -> Client
     )
 
 
-async def calibrate_alone(home: Path, tried: Sequence[Ladder], *, quick: bool, say: Say) -> ClientRange:
+async def calibrate_alone(settings: Settings, tried: Sequence[Ladder], *, quick: bool, say: Say) -> ClientRange:
     """The same while no experiment runs here. Raises ``DomainError`` where one does."""
-    for _ in range(LOCK_ATTEMPTS):  # an idle worker holds the lock for an instant at each wake
-        with HostLock(home / "locks") as ours:
+    for _ in range(LOCK_ATTEMPTS):  # an idle worker tries the locks for an instant at each wake
+        with whole_host(settings) as ours:
             if ours:
                 return await calibrate(tried, quick=quick, say=say)
         await asyncio.sleep(LOCK_PAUSE_S)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from worker.engine.cgroup import Cgroup
+
 TAG_VARIABLE = "VERDRAFT_SESSION"
 SUPERVISOR_VARIABLE = "VERDRAFT_SUPERVISOR"
 
@@ -35,11 +37,13 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
 
 
-def child_setup(cores: tuple[int, ...]) -> Callable[[], None]:
-    """What a child does between fork and exec: die with its supervisor, keep to its cores."""
+def child_setup(cores: tuple[int, ...], cgroup: Cgroup | None = None) -> Callable[[], None]:
+    """What a child does between fork and exec: die with its supervisor, keep to its cores and its cgroup."""
     supervisor = os.getpid()
 
     def prepare() -> None:
+        if cgroup is not None:
+            cgroup.enter()
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != supervisor:  # it died before the request took effect
             os._exit(1)
@@ -51,7 +55,7 @@ def child_setup(cores: tuple[int, ...]) -> Callable[[], None]:
 
 def tags(tag: str) -> dict[str, str]:
     """The environment variables by which a tree is found again, also after its supervisor's death."""
-    return {TAG_VARIABLE: tag, SUPERVISOR_VARIABLE: _identity(os.getpid())}
+    return {TAG_VARIABLE: tag, SUPERVISOR_VARIABLE: own_identity()}
 
 
 def members(tag: str, leader: int) -> frozenset[int]:
@@ -59,6 +63,11 @@ def members(tag: str, leader: int) -> frozenset[int]:
     return frozenset(
         pid for pid, stat in _processes() if leader in (pid, stat.session) or _environment(pid).get(TAG_VARIABLE) == tag
     )
+
+
+def alive(pids: Iterable[int]) -> frozenset[int]:
+    """Those that still run; a zombie does not."""
+    return frozenset(pid for pid, _ in _processes()).intersection(pids)
 
 
 def orphans() -> frozenset[int]:
@@ -101,7 +110,7 @@ def reap(pids: Iterable[int]) -> None:
 
 def _is_orphan(pid: int) -> bool:
     supervisor = _environment(pid).get(SUPERVISOR_VARIABLE)
-    return supervisor is not None and _same_pid_namespace(pid) and not _runs(supervisor)
+    return supervisor is not None and _same_pid_namespace(pid) and not runs(supervisor)
 
 
 def _identity(pid: int) -> str:
@@ -110,7 +119,13 @@ def _identity(pid: int) -> str:
     return f"{pid}:{stat.started if stat else 0}"
 
 
-def _runs(identity: str) -> bool:
+def own_identity() -> str:
+    """This process as ``pid:started``, unique until the host reboots."""
+    return _identity(os.getpid())
+
+
+def runs(identity: str) -> bool:
+    """Whether the process of that identity still lives."""
     pid = identity.partition(":")[0]
     return pid.isdigit() and _identity(int(pid)) == identity
 

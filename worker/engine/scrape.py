@@ -120,6 +120,10 @@ class Sampler:
             with suppress(asyncio.CancelledError):
                 await self._task
 
+    def newest(self) -> str | None:
+        """The text of the newest scrape."""
+        return self._texts[-1][1] if self._texts else None
+
     @property
     def samples(self) -> tuple[tuple[int, Exposition], ...]:
         """Monotonic nanoseconds of each scrape, and the scrape."""

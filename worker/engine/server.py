@@ -21,6 +21,8 @@ from app.domain.launch import PINNED_ENVIRONMENT, LaunchSpec
 from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 from app.domain.vocabulary import FailureClass
 from worker.engine import containment, log_config, log_lines, log_warnings, model_facts
+from worker.engine.cgroup import Cgroup, make_cgroup
+from worker.engine.log_file import read_log
 from worker.engine.readiness import CanaryFailed, is_ready, send_canary
 from worker.engine.scrape import QUIET_PERIOD_S, ScrapeFailed, scrape, server_info
 
@@ -31,6 +33,7 @@ CANARY_TIMEOUT_S = 120.0
 TERM_GRACE_S = 30.0
 KILL_GRACE_S = 10.0
 STRAGGLER_GRACE_S = 2.0
+LOG_BYTES_MAX = 256 * 1024**2
 
 
 class StartupFailed(Exception):
@@ -59,7 +62,8 @@ class VllmServer:
     """The server of ``spec``; ``tag`` marks its processes, ``log_path`` gets stdout and stderr.
 
     Start-up may take ``startup_timeout_s``, and longer only while the log grows. ``model_facts_path`` is
-    where facts of model classes are kept from one server of this runtime to the next.
+    where facts of model classes are kept from one server of this runtime to the next. ``inherited`` are
+    descriptors of locks that shall stay locked as long as the server lives, whatever becomes of this process.
     """
 
     def __init__(
@@ -72,6 +76,8 @@ class VllmServer:
         canary_timeout_s: float = CANARY_TIMEOUT_S,
         term_grace_s: float = TERM_GRACE_S,
         model_facts_path: Path | None = None,
+        inherited: tuple[int, ...] = (),
+        log_bytes_max: int = LOG_BYTES_MAX,
     ) -> None:
         self.spec = spec
         self.log_path = log_path
@@ -81,6 +87,9 @@ class VllmServer:
         self._canary_timeout_s = canary_timeout_s
         self._term_grace_s = term_grace_s
         self._model_facts_path = model_facts_path
+        self._inherited = inherited
+        self._log_bytes_max = log_bytes_max
+        self._cgroup: Cgroup | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -160,6 +169,7 @@ class VllmServer:
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         containment.become_subreaper()
+        self._cgroup = make_cgroup(self._tag)
         with self.log_path.open("wb") as log:
             return subprocess.Popen(
                 self.spec.argv,
@@ -168,7 +178,8 @@ class VllmServer:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=containment.child_setup(self.spec.cores),  # noqa: PLW1509  (two system calls, no locks)
+                pass_fds=self._inherited,
+                preexec_fn=containment.child_setup(self.spec.cores, self._cgroup),  # noqa: PLW1509  (system calls only)
             )
 
     async def _become_ready(self, process: "subprocess.Popen[bytes]") -> None:
@@ -176,6 +187,8 @@ class VllmServer:
         while not await is_ready(self.socket_path, self.spec.served_model_name):
             if process.poll() is not None:
                 raise StartupFailed(log_lines.classify_failure(self._log(), process.returncode), self.log_path)
+            if flood := self.flood():
+                raise self._failed(FailureClass.ENGINE_DEAD, flood)
             if progress.is_overdue():
                 raise self._failed(FailureClass.HANG, f"not ready after {progress.elapsed_s:.0f} s, its log is silent")
             await asyncio.sleep(POLL_S)
@@ -194,8 +207,15 @@ class VllmServer:
         failure = Failure(failure_class=failure_class, message=message)
         return StartupFailed(failure, self.log_path, was_healthy=was_healthy)
 
+    def flood(self) -> str | None:
+        """What to say of a log that has grown beyond all use."""
+        size = self.log_path.stat().st_size
+        if size <= self._log_bytes_max:
+            return None
+        return f"it had written {size / 1024**2:.0f} MiB of log and was stopped"
+
     def _log(self) -> str:
-        return self.log_path.read_text(errors="replace")
+        return read_log(self.log_path)
 
     async def _stop_for_certain(self, process: "subprocess.Popen[bytes]") -> None:
         """Stop, and finish stopping also when the caller is canceled meanwhile."""
@@ -207,15 +227,21 @@ class VllmServer:
             raise
 
     async def _stop(self, process: "subprocess.Popen[bytes]") -> None:
-        """SIGTERM to the group; SIGKILL to the group and to whatever else carries the tag; then verify."""
+        """SIGTERM to the group; SIGKILL to the group and to whatever else is the engine's; then verify."""
         containment.kill_group(process.pid, signal.SIGTERM)
-        if await self._is_gone(process, self._term_grace_s):
-            return
-        containment.kill_group(process.pid, signal.SIGKILL)
-        containment.kill(containment.members(self._tag, process.pid))
-        if not await self._is_gone(process, KILL_GRACE_S):
-            left = sorted(containment.members(self._tag, process.pid))
-            raise EngineLeftBehind(f"processes {left} survived SIGKILL")
+        if not await self._is_gone(process, self._term_grace_s):
+            containment.kill_group(process.pid, signal.SIGKILL)
+            if self._cgroup is not None:
+                self._cgroup.kill()
+            containment.kill(self._members(process))
+            if not await self._is_gone(process, KILL_GRACE_S):
+                raise EngineLeftBehind(f"processes {sorted(self._members(process))} survived SIGKILL")
+        if self._cgroup is not None:
+            self._cgroup.remove()
+
+    def _members(self, process: "subprocess.Popen[bytes]") -> frozenset[int]:
+        found = containment.members(self._tag, process.pid)
+        return found if self._cgroup is None else found | containment.alive(self._cgroup.members())
 
     async def _is_gone(self, process: "subprocess.Popen[bytes]", grace_s: float) -> bool:
         """Wait until no member is left, but no longer than a moment once the leader has ended."""
@@ -223,7 +249,7 @@ class VllmServer:
         deadline = time.monotonic() + grace_s
         while True:
             leader_ended = process.poll() is not None
-            remaining = containment.members(self._tag, process.pid)
+            remaining = self._members(process)
             seen |= remaining
             containment.reap(seen - remaining - {process.pid})
             if leader_ended and not remaining:

@@ -13,8 +13,8 @@ from app.domain.manifest import Arm, Manifest
 from app.domain.preflight import preflight
 from app.domain.vocabulary import BASELINE_ARM
 from app.settings import Settings
+from worker.accelerators import whole_host
 from worker.cores import split_cores
-from worker.gpu import HostLock
 from worker.identity import capabilities, hardware, software
 from worker.matrix.cases import ARM, BASELINES, CASES, Case, deprecated, manifest_of
 from worker.matrix.judging import Row, Statement, judge, statement_of, statement_of_refusal
@@ -86,7 +86,7 @@ def cases_of(capability: RuntimeCapability, only: Sequence[str] = ()) -> list[Ca
 
 async def run_matrix(matrix: Matrix, only: Sequence[str] = ()) -> list[Row]:
     """Every row. Raises ``DomainError`` where an experiment holds the accelerator."""
-    with HostLock(matrix.settings.home / "locks") as ours:
+    with whole_host(matrix.settings) as ours:
         if not ours:
             raise DomainError.of("accelerator", "an experiment is running on this host", "wait for it, or cancel it")
         cases = cases_of(matrix.capability, only)

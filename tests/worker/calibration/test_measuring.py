@@ -17,13 +17,14 @@ from typer.testing import CliRunner
 from app.domain.arrival import ArrivalKind
 from app.domain.client_range import ClientAttempt, ClientRange
 from app.domain.errors import DomainError
+from app.settings import Settings
+from worker.accelerators import whole_host
 from worker.calibrated import FILE_NAME, calibrated
 from worker.calibration import ladders, measuring
 from worker.calibration.ladders import SHORT, Ladder, Rung
 from worker.calibration.measuring import Stand, calibrate_alone, open_stand
 from worker.cli import app
 from worker.cores import may_preempt, split_cores
-from worker.gpu import HostLock
 
 TINY = Rung("short", SHORT, 50, 0.4)
 STEADY = Rung("short", SHORT, 100, 2.0, ArrivalKind.CONSTANT)
@@ -143,7 +144,7 @@ async def test_a_null_engine_that_dies_ends_the_calibration(stand: Stand) -> Non
 
 async def test_nothing_stays_behind(tmp_path: Path) -> None:
     said: list[str] = []
-    found = await calibrate_alone(tmp_path, (Ladder((TINY,)),), quick=True, say=said.append)
+    found = await calibrate_alone(Settings(home=tmp_path), (Ladder((TINY,)),), quick=True, say=said.append)
     assert [(cell.shape, cell.rate_rps) for cell in found.cells] == [("short", 50)]
     assert 2 <= len(found.cells[0].attempts) <= 3
     assert said[:2] == ["warm-up, 100 requests/s, attempt 1", "short, 50 requests/s, attempt 1"]
@@ -170,10 +171,11 @@ async def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path) -> None
 async def test_an_experiment_that_runs_is_not_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "LOCK_ATTEMPTS", 1)
     monkeypatch.setattr(measuring, "LOCK_PAUSE_S", 0)
-    with HostLock(tmp_path / "locks") as ours:
+    settings = Settings(home=tmp_path)
+    with whole_host(settings) as ours:
         assert ours
         with pytest.raises(DomainError, match="an experiment is running"):
-            await calibrate_alone(tmp_path, (Ladder((TINY,)),), quick=True, say=lambda _words: None)
+            await calibrate_alone(settings, (Ladder((TINY,)),), quick=True, say=lambda _words: None)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from app.domain.errors import DomainError
 from app.settings import Settings
 from tests.fakes.runtime import make_fake_runtime
+from worker.accelerators import whole_host
 from worker.cli import app
-from worker.gpu import HostLock
 from worker.matrix.conduct import Matrix, open_matrix, run_matrix
 from worker.matrix.judging import Agreement, Said
 from worker.matrix.models import TARGET
@@ -105,7 +105,7 @@ async def test_policy_rows_say_what_the_engine_would_do(opened: MatrixMaker) -> 
 
 async def test_a_running_experiment_is_not_disturbed(opened: MatrixMaker, settings: Settings) -> None:
     matrix = opened([])
-    with HostLock(settings.home / "locks"), pytest.raises(DomainError, match="an experiment is running"):
+    with whole_host(settings), pytest.raises(DomainError, match="an experiment is running"):
         await run_matrix(matrix, ["ngram"])
 
 

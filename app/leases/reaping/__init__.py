@@ -1,0 +1,1 @@
+"""Leases that were taken back, for the log."""

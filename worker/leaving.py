@@ -1,0 +1,30 @@
+"""How the children of a Celery worker learn that they must go: their parent was asked to stop, or is gone.
+
+A block under way is then handed over: its engine is stopped, what it has measured counts, another worker goes on.
+"""
+
+import multiprocessing
+import os
+from typing import Any
+
+from celery.signals import worker_process_init, worker_shutting_down
+
+_asked = multiprocessing.get_context("fork").Event()
+_parents: list[int] = []
+
+
+def leaving() -> bool:
+    """Whether this process shall take no more work and hand over what it has."""
+    return _asked.is_set() or (bool(_parents) and os.getppid() != _parents[0])
+
+
+@worker_shutting_down.connect
+def _ask(**_: Any) -> None:
+    """In the parent, at SIGTERM; the event is shared with the children that were forked from it."""
+    _asked.set()
+
+
+@worker_process_init.connect
+def _remember_parent(**_: Any) -> None:
+    """In each child: one whose parent was killed can be stopped by nobody, so it must not go on alone."""
+    _parents[:] = [os.getppid()]
