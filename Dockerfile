@@ -1,38 +1,72 @@
-# Stages: tools → python (the locked environment) → web | worker (with an engine runtime of its own).
-ARG BASE=debian:trixie-slim
+# Stages: tools → environment (.venv from the lock) → engine (a runtime from its lock); then web and worker, which copy from these
+# and take the source last, so that a change of the code builds and ships no environment anew. docs/deployment.md says how it was tried.
+ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS tools
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates python3 python3-pip python3-venv \
+    && apt-get install --yes --no-install-recommends ca-certificates python3 \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --create-home --home-dir /var/lib/verdraft verdraft \
-    && install --directory --owner verdraft /var/lib/verdraft/home
+    && useradd --system --uid 10001 --create-home --home-dir /var/lib/verdraft verdraft \
+    && install --directory --owner verdraft --mode 700 /var/lib/verdraft/home
 WORKDIR /opt/verdraft
 
-FROM tools AS python
-ENV UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy
+FROM tools AS environment
+RUN apt-get update && apt-get install --yes --no-install-recommends python3-pip python3-venv && rm -rf /var/lib/apt/lists/*
 COPY scripts/bootstrap.lock scripts/
 RUN python3 -m pip install --no-cache-dir --require-hashes --target /opt/uv --requirement scripts/bootstrap.lock
-COPY requirements.lock ./
-RUN /opt/uv/bin/uv venv --python python3 .venv \
-    && /opt/uv/bin/uv pip sync --no-cache --python .venv/bin/python --require-hashes requirements.lock
-COPY pyproject.toml README.md alembic.ini ./
+COPY pyproject.toml requirements.lock ./
+# The lock as a constraint: versions and hashes are its own, what only the tests need stays out.
+RUN export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy && touch README.md \
+    && /opt/uv/bin/uv venv --python python3 .venv \
+    && /opt/uv/bin/uv pip install --no-cache --compile-bytecode --python .venv/bin/python \
+        --requirement pyproject.toml hatchling --constraint requirements.lock \
+    && /opt/uv/bin/uv pip install --no-cache --python .venv/bin/python --no-build-isolation --no-deps --editable .
+
+FROM environment AS engine
+ARG RUNTIME=cpu
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# All that the installer imports, and no more: other changes of the code leave this stage in the cache.
+COPY app/domain/errors.py app/domain/
+COPY worker/filelock.py worker/
+COPY worker/runtimes worker/runtimes
+RUN .venv/bin/python -c "import sys; from pathlib import Path; from worker.runtimes.install import install; \
+    install(sys.argv[1], Path('/opt/verdraft/.runtimes'), torch_index=sys.argv[2])" "${RUNTIME}" "${TORCH_INDEX}"
+
+FROM scratch AS source
+COPY alembic.ini pyproject.toml ./
+COPY scripts/healthcheck.py scripts/
+COPY migrations migrations
+COPY models models
+COPY frontend frontend
 COPY app app
 COPY worker worker
-COPY migrations migrations
-COPY frontend frontend
-COPY models models
-RUN /opt/uv/bin/uv pip install --no-cache --python .venv/bin/python --no-build-isolation --no-deps --editable .
 
 FROM tools AS web
-COPY --from=python /opt/verdraft /opt/verdraft
-ENV PATH=/opt/verdraft/.venv/bin:$PATH VERDRAFT_HOME=/var/lib/verdraft/home VERDRAFT_HOST=0.0.0.0
+COPY --from=environment /opt/verdraft/.venv .venv
+COPY --from=source / ./
+# Compiled here, because nothing may be written there when it runs.
+RUN .venv/bin/python -m compileall -q --invalidation-mode unchecked-hash app worker migrations
+ENV PATH=/opt/verdraft/.venv/bin:$PATH VERDRAFT_HOME=/var/lib/verdraft/home VERDRAFT_HOST=0.0.0.0 PYTHONUNBUFFERED=1
 USER verdraft
 EXPOSE 8400
-CMD ["uvicorn", "app.main:create_app", "--factory", "--host", "0.0.0.0", "--port", "8400"]
+HEALTHCHECK --interval=15s --timeout=10s --start-period=30s \
+    CMD ["python3", "-I", "-S", "scripts/healthcheck.py", "web"]
+CMD ["uvicorn", "app.main:create_app", "--factory", "--host", "0.0.0.0", "--port", "8400", "--timeout-graceful-shutdown", "3"]
 
-FROM web AS worker
-ENV VERDRAFT_RUNTIME_ROOT=/var/lib/verdraft/runtimes
-RUN verdraft runtime install cpu
-CMD ["celery", "--app", "worker.celery_app", "worker", "--beat", "--schedule", "/tmp/beat", \
-     "--pool", "prefork", "--concurrency", "1", "--prefetch-multiplier", "1"]
+FROM tools AS worker
+ARG RUNTIME=cpu
+# The CUDA engine compiles kernels for the GPU that it finds.
+RUN case "${RUNTIME}" in cuda*) apt-get update \
+    && apt-get install --yes --no-install-recommends gcc g++ libc6-dev python3-dev \
+    && rm -rf /var/lib/apt/lists/* ;; esac
+COPY --from=engine /opt/verdraft/.runtimes .runtimes
+COPY --from=environment /opt/verdraft/.venv .venv
+COPY --from=source / ./
+RUN .venv/bin/python -m compileall -q --invalidation-mode unchecked-hash app worker
+ENV PATH=/opt/verdraft/.venv/bin:$PATH VERDRAFT_HOME=/var/lib/verdraft/home HF_HOME=/var/lib/verdraft/home/hub PYTHONUNBUFFERED=1
+USER verdraft
+# Once a minute, and cheap: it runs beside measurements.
+HEALTHCHECK --interval=60s --timeout=15s --start-period=60s \
+    CMD ["python3", "-I", "-S", "scripts/healthcheck.py", "worker"]
+CMD ["celery", "--app", "worker.celery_app", "worker", "--pool", "prefork", "--prefetch-multiplier", "1", \
+     "--without-gossip", "--without-mingle", "--beat", "--schedule", "/tmp/beat", "--loglevel", "INFO"]
