@@ -54,6 +54,9 @@ class Settings(BaseSettings):
         gt=0,
         description="A block whose worker is silent for this long is queued again; two thirds, and it stops itself.",
     )
+    wake_period_s: float = Field(
+        default=15, gt=0, description="How often an idle worker looks for blocks by itself, whatever the broker does."
+    )
     processor_places: int = Field(
         default=1,
         ge=1,

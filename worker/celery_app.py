@@ -16,8 +16,6 @@ from worker.accelerators import offered
 from worker.engine.containment import sweep_orphans
 from worker.scratch import sweep_scratch
 
-WAKE_PERIOD_S = 15
-
 _settings = Settings()
 _offered = offered(_settings)
 
@@ -34,7 +32,7 @@ celery.conf.update(
     broker_connection_max_retries=None,
     worker_cancel_long_running_tasks_on_connection_loss=False,
     beat_schedule={
-        "wake": {"task": WAKE, "schedule": WAKE_PERIOD_S, "options": {"expires": WAKE_PERIOD_S - 1}},
+        "wake": {"task": WAKE, "schedule": _settings.wake_period_s, "options": {"expires": _settings.wake_period_s}},
     },
 )
 

@@ -82,6 +82,10 @@ class ApiServer:
             reply.send_json(refusal.status, refusal.error)
             return
         self._received += 1
+        if self._faults.freeze_after_requests and self._received > self._faults.freeze_after_requests:
+            self._engine.freeze()
+        if self._faults.flood_after_requests and self._received == self._faults.flood_after_requests + 1:
+            self._log.flood()
         generation = Generation(asked.prompt, asked.max_tokens, call.arrived_ns)
         try:
             await (self._stream if asked.stream else self._whole)(asked, generation, reply, self._received)

@@ -24,9 +24,15 @@ class Faults:
     slow_start_s: float = 0.0
     die_after_requests: int = 0
     """The engine dies in the middle of the answer to the request after these."""
+    freeze_after_requests: int = 0
+    """The engine stands still from then on, while ``/health`` and ``/metrics`` answer as ever."""
+    flood_after_requests: int = 0
+    """The log then grows by a mebibyte every few milliseconds."""
     stream_error_every: int = 0
     truncate_every: int = 0
     ignore_sigterm: bool = False
+    slow_stop_s: float = 0.0
+    """Between SIGTERM and the end."""
     orphan: bool = False
     """Leave a doubly forked child in a session of its own that outlives the server by a minute."""
     wrong_metrics: bool = False

@@ -45,6 +45,8 @@ class SimulatedEngine:
         self._slots = asyncio.Semaphore(max_num_seqs)
         self._metrics = metrics
         self._running = 0
+        self._thawed = asyncio.Event()
+        self._thawed.set()
         self._seed = f"{dials.seed}/{method}"
         session_factor = random.Random(f"{self._seed}/{session}").gauss(0, dials.session_noise)
         self._session_factor = 2.718281828**session_factor
@@ -82,6 +84,7 @@ class SimulatedEngine:
         chance = random.Random(f"{self._seed}/{prompt_hash(generation.prompt)}")
         due_ns = monotonic_ns() + self._duration_ns(self._dials.ttft_ms, chance)
         await sleep_until(due_ns)
+        await self._thawed.wait()
         self._metrics.prompt_tokens.inc(len(generation.prompt))
         generation.first_token_ns = monotonic_ns()
         self._metrics.ttft.observe((generation.first_token_ns - generation.arrived_ns) / NS_PER_S)
@@ -90,6 +93,7 @@ class SimulatedEngine:
             step_ns = self._duration_ns(self._dials.step_ms_of(self._method), chance)
             due_ns += step_ns
             await sleep_until(due_ns)
+            await self._thawed.wait()
             self._metrics.inter_token.observe(step_ns / NS_PER_S)
             yield self._emit(generation, answer, 1 + self._speculate(generation, chance))
 
@@ -116,6 +120,10 @@ class SimulatedEngine:
         crowd = 1 + self._dials.slowdown_per_running * (self._running - 1)
         noise = chance.lognormvariate(0, self._dials.noise) if self._dials.noise else 1.0
         return round(mean_ms * crowd * noise * self._session_factor * NS_PER_MS)
+
+    def freeze(self) -> None:
+        """Take no further step, ever; whoever asks how it is hears that all is well."""
+        self._thawed.clear()
 
     def finish(self, generation: Generation, reason: str) -> None:
         """Count the request."""

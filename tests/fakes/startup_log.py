@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -39,6 +40,16 @@ class StartupLog:
         if unpinned and (self._arguments.speculative_config or {}).get("method") == "ngram":
             text = "Async scheduling not supported with ngram-based speculative decoding and will be disabled."
             self.line("APIServer", "vllm.py:1605", text, "WARNING")
+
+    def flood(self) -> None:
+        """Write up to a gibibyte, as fast as the disk takes it."""
+        threading.Thread(target=self._flood, daemon=True).start()
+
+    def _flood(self) -> None:
+        lines = ("(EngineCore) ERROR 11-30 00:00:00 [core.py:1] the same again" + "\n") * 16_384
+        for _ in range(1024):
+            print(lines, end="", flush=True)  # noqa: T201
+            time.sleep(0.005)
 
     def initialise(self) -> None:
         self.line("EngineCore", "core.py:133", self._resolved())

@@ -102,6 +102,7 @@ async def _serve(arguments: argparse.Namespace, dials: Dials, method: str, log: 
     log.serving()
     await stop.wait()
     server.close()
+    await asyncio.sleep(faults.slow_stop_s)
     log.stopped()
     # vLLM, too, does not wait for its clients.
     sys.stdout.flush()
