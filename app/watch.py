@@ -131,7 +131,8 @@ class _Lines:
 def _now(experiment: Experiment) -> str:
     current = experiment["current"]
     if current is None:
-        return f"{experiment['state'].lower()}, block {_blocks(experiment)} done"
+        waits = experiment.get("waits_because")
+        return f"{experiment['state'].lower()}, block {_blocks(experiment)} done" + (f"; {waits}" if waits else "")
     where = "/".join(part for part in (current["arm"], current["workload"], current["load"]) if part)
     state = str(current["session_state"]).lower()
     return f"block {current['block'] + 1}/{experiment['blocks_planned']} {where} {state}"

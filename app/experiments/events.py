@@ -24,6 +24,11 @@ class Streams:
         self._database, self._limit, self._stream_s = database, limit, stream_s
         self._open: WeakSet[Any] = WeakSet()  # a stream leaves it however it ends, even if it never began
 
+    @property
+    def open(self) -> int:
+        """How many are served now."""
+        return len(self._open)
+
     def follow(self, digest: str) -> AsyncIterator[Event]:
         """``change`` events for ``stream_s`` seconds, then one ``reconnect``; raises ``TooManyStreams``."""
         if len(self._open) >= self._limit:

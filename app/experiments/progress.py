@@ -18,7 +18,8 @@ from app.domain.lifecycle import (
     is_terminal,
 )
 from app.domain.manifest import Manifest
-from app.experiments.schemas import CurrentRead, ExperimentRead, FailureRead, Links
+from app.experiments.schemas import OWNER, PRIORITY, CurrentRead, ExperimentRead, FailureRead, Links
+from app.experiments.waiting import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class BlockFact:
     index: int
     state: BlockState
     failure: Failure | None
+    cancel_requested: bool = False
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class Facts:
     version: int
     created_at: datetime
     finished_at: datetime | None
+    owner: str = OWNER
+    priority: int = PRIORITY
+    waits_because: str | None = None
     blocks: list[BlockFact] = field(default_factory=list[BlockFact])
     sessions: list[SessionFact] = field(default_factory=list[SessionFact])
     runs: list[RunFact] = field(default_factory=list[RunFact])
@@ -80,6 +86,10 @@ def read(facts: Facts) -> ExperimentRead:
         version=facts.version,
         created_at=facts.created_at,
         finished_at=facts.finished_at,
+        owner=facts.owner,
+        priority=facts.priority,
+        cancel_requested=_is_stopping(facts),
+        waits_because=facts.waits_because,
         blocks_planned=manifest.blocks,
         blocks_complete=sum(b.state is BlockState.SUCCEEDED for b in facts.blocks),
         sessions_planned=sessions_planned,
@@ -91,6 +101,21 @@ def read(facts: Facts) -> ExperimentRead:
         failures=list(_failures(facts)),
         links=_links(facts.digest),
     )
+
+
+def wanted(facts: Facts) -> Wanted | None:
+    """What its queued blocks wait for; ``None`` while one is leased, or once none is left."""
+    states = {b.state for b in facts.blocks}
+    if is_terminal(EXPERIMENT_MOVES, facts.state) or BlockState.QUEUED not in states or BlockState.LEASED in states:
+        return None
+    times = [b.not_before for b in facts.blocks if b.state is BlockState.QUEUED]
+    hardware = facts.manifest.hardware
+    known = [at for at in times if at is not None]
+    return Wanted(hardware.accelerator, hardware.count, min(known) if len(known) == len(times) else None)
+
+
+def _is_stopping(facts: Facts) -> bool:
+    return not is_terminal(EXPERIMENT_MOVES, facts.state) and any(b.cancel_requested for b in facts.blocks)
 
 
 def _runs_done(facts: Facts) -> int:

@@ -54,6 +54,10 @@ class ExperimentRead(_Read):
     version: int = Field(description="Grows with every visible change.")
     created_at: datetime
     finished_at: datetime | None
+    owner: str
+    priority: int
+    cancel_requested: bool = Field(description="A stop was asked for, and a block has yet to end.")
+    waits_because: str | None = Field(description="Why no block of it runs although some are queued; else null.")
     blocks_planned: int
     blocks_complete: int
     sessions_planned: int

@@ -25,7 +25,7 @@ def test_a_mistake_is_shown_beside_its_field_and_then_it_submits(page: Page, tol
     k.fill("4")
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page.get_by_role("heading", name="mine")).to_be_visible()
-    expect(page.get_by_text("Waiting for a worker")).to_be_visible()
+    expect(page.get_by_text("Waiting: no worker has been seen")).to_be_visible()
 
 
 def test_an_added_arm_is_part_of_the_manifest(page: Page, told: Teller) -> None:

@@ -78,7 +78,7 @@ def test_a_queued_experiment_is_canceled_at_once(page: Page, told: Teller) -> No
 def test_an_event_refreshes_the_open_page(page: Page, told: Teller) -> None:
     manifest = told(Story(blocks=0))
     page.goto(f"/experiments/{manifest.digest[:12]}")
-    expect(page.get_by_text("Waiting for a worker")).to_be_visible()
+    expect(page.get_by_text("Waiting: ")).to_be_visible()
     told(Story(blocks=1))  # the same manifest: a worker takes it up while the page is open
     expect(page.get_by_text("interim — not a decision")).to_be_visible()
     expect(page.locator(".progress-head").get_by_text("1/5")).to_be_visible()
