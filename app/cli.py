@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from app import preflight_command
+from app.accelerator_command import app as accelerator_app
 from app.domain.errors import DomainError
 from app.domain.vocabulary import VerdictWord
 from app.manifests.cli import app as manifest_app
@@ -47,6 +48,7 @@ class _Commands(TyperGroup):
 app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 app.add_typer(manifest_app, name="manifest")
 app.add_typer(workload_app, name="workload")
+app.add_typer(accelerator_app, name="accelerator")
 preflight_command.register(app)
 
 
@@ -87,13 +89,19 @@ def store_workload(file: ExistingFile, *, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def submit(file: ExistingFile, *, url: Url = LOCAL_URL) -> None:
-    """Register a manifest and queue its blocks; the same manifest again gives the first experiment."""
+def submit(
+    file: ExistingFile,
+    *,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who gets a fair share; `local` by default.")] = None,
+    priority: Annotated[int | None, typer.Option("--priority", help="-10 to 10; the higher goes first.")] = None,
+    url: Url = LOCAL_URL,
+) -> None:
+    """Register a manifest and queue its blocks; the same manifest again gives the first experiment, unchanged."""
     from app.client import Service, page_url
 
     media_type = "application/json" if file.suffix == ".json" else "application/yaml"
     with refusals(), Service(url) as service:
-        experiment = service.submit(file.read_bytes(), media_type)
+        experiment = service.submit(file.read_bytes(), media_type, owner, priority)
         tell({"id": experiment["id"], "state": experiment["state"], "page": page_url(service, experiment)})
 
 

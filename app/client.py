@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -36,8 +37,17 @@ class Service:
     def upload_trace(self, content: bytes) -> Problem:
         return self._call("POST", "/traces", content=content, headers={"content-type": "application/jsonl"})
 
-    def submit(self, manifest: bytes, media_type: str = "application/json") -> Problem:
-        return self._call("POST", "/experiments", content=manifest, headers={"content-type": media_type})
+    def submit(
+        self,
+        manifest: bytes,
+        media_type: str = "application/json",
+        owner: str | None = None,
+        priority: int | None = None,
+    ) -> Problem:
+        """Register a manifest; without an owner or a priority the service chooses."""
+        query = {key: value for key, value in {"owner": owner, "priority": priority}.items() if value is not None}
+        headers = {"content-type": media_type}
+        return self._call("POST", "/experiments", params=query, content=manifest, headers=headers)
 
     def preflight(self, manifest: bytes, media_type: str = "application/json") -> Problem:
         return self._call("POST", "/preflight", content=manifest, headers={"content-type": media_type})
@@ -72,6 +82,16 @@ class Service:
         """Every stored trace, newest first."""
         return self._call("GET", "/traces")
 
+    def accelerators(self) -> list[Problem]:
+        """Every accelerator, by host and name."""
+        return self._call("GET", "/accelerators")
+
+    def quarantine(self, host: str, name: str, reason: str) -> Problem:
+        return self._call("POST", f"{_accelerator(host, name)}/quarantine", json={"reason": reason})
+
+    def release(self, host: str, name: str, reason: str) -> Problem:
+        return self._call("POST", f"{_accelerator(host, name)}/release", json={"reason": reason})
+
     def bundle(self, experiment_id: str) -> bytes:
         return self._request("GET", f"/experiments/{experiment_id}/bundle").content
 
@@ -90,6 +110,10 @@ class Service:
     def _unreachable(self, error: httpx.TransportError) -> Problem:
         remedy = "start the service with `verdraft up`, or name another with --url or VERDRAFT_URL"
         return problem("The service cannot be reached", FieldProblem("url", f"{self.url}: {error}", remedy))
+
+
+def _accelerator(host: str, name: str) -> str:
+    return f"/accelerators/{quote(host, safe='')}/{quote(name, safe='')}"
 
 
 def page_url(service: Service, experiment: Problem) -> str:

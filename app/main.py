@@ -16,7 +16,11 @@ from app.evidence.routes import router as evidence
 from app.experiments.events import Streams
 from app.experiments.routes import router as experiments
 from app.formats.routes import router as formats
+from app.leases.reaper import reaping
 from app.logging import configure
+from app.operations.requests import RequestMeter, Requests
+from app.operations.routes import router as operations
+from app.operations.routes import scraped
 from app.pages.routes import mount_static
 from app.pages.routes import router as pages
 from app.preflight.routes import router as preflight
@@ -36,7 +40,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         configure(chosen.log_level)
-        yield
+        async with reaping(database, chosen):
+            yield
         await database.dispose()
 
     # The interactive docs would load scripts from another host.
@@ -44,11 +49,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="Verdraft", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None
     )
     app.state.settings, app.state.database = chosen, database
-    app.state.streams, app.state.reports = Streams(database), ReportCache()
+    app.state.streams, app.state.reports, app.state.meter = Streams(database), ReportCache(), RequestMeter()
     errors.install(app)
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM)
     app.add_middleware(Boundary, host=chosen.host)
-    for router in (experiments, preflight, runs, evidence, comparisons, formats):
+    app.add_middleware(Requests, meter=app.state.meter)
+    for router in (experiments, preflight, runs, evidence, comparisons, operations, scraped, formats):
         app.include_router(router)
     app.add_api_route("/healthz", health, tags=["health"])
     app.include_router(pages)

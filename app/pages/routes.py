@@ -14,6 +14,7 @@ from app.experiments.schemas import ExperimentRead
 from app.pages import compare, guard, live
 from app.pages.cases import cases
 from app.pages.form_routes import router as forms
+from app.pages.operations import router as operations
 from app.pages.page_route import PageRoute, Source
 from app.pages.readings import Readings
 from app.pages.views import STATIC, is_over, page
@@ -29,6 +30,7 @@ RequestId = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9._-]*$")]
 
 router = APIRouter(route_class=PageRoute, default_response_class=HTMLResponse, include_in_schema=False)
 router.include_router(workloads)
+router.include_router(operations)
 router.include_router(forms)  # before the addresses with an experiment in them
 
 

@@ -18,6 +18,19 @@ from app.settings import PROJECT_ROOT
 
 FRONTEND = PROJECT_ROOT / "frontend"
 STATIC = FRONTEND / "static"
+FILTERS = (
+    "number",
+    "chance",
+    "quantity",
+    "interval",
+    "provenance",
+    "duration",
+    "moment",
+    "second",
+    "size",
+    "printable",
+    "short",
+)
 VENDORED = {"plotly": "plotly-cartesian-*.min.js", "htmx": "htmx-[0-9]*.min.js", "sse": "htmx-ext-sse-*.min.js"}
 
 
@@ -49,7 +62,7 @@ def environment(templates: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("number", "chance", "quantity", "interval", "provenance", "duration", "moment", "printable", "short"):
+    for name in FILTERS:
         env.filters[name] = getattr(wording, name)
     shared: dict[str, Any] = {"asset": asset, "vendored": vendored, "is_over": is_over}
     words: dict[str, Any] = {"symbols": wording.SYMBOLS, "metric_words": wording.METRIC_WORDS}

@@ -10,6 +10,7 @@ UNKNOWN = "–"  # noqa: RUF001  (an en dash is meant)
 TIMES = "×"  # noqa: RUF001  (the sign is meant)
 NEARLY_ALL = 0.99
 SMALLEST_P = 0.001
+KILO = 1000
 DECIMALS = ((100, 0), (10, 1), (1, 2))
 """From this size on, so many decimals."""
 SYMBOLS = {
@@ -84,6 +85,21 @@ def duration(seconds: float | None) -> str:
 def moment(at: datetime | None) -> str:
     """A wall-clock time in UTC, to the minute."""
     return UNKNOWN if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def second(at: datetime) -> str:
+    """A wall-clock time in UTC, to the second."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def size(count: int) -> str:
+    """``12.4 MB``: bytes in the largest decimal unit that leaves at least one."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < KILO:
+            return f"{number(value)} {unit}"
+        value /= KILO
+    return f"{number(value)} TB"
 
 
 def printable(text: str) -> str:

@@ -26,7 +26,7 @@ def test_axe_finds_nothing(page: Page, told: Teller, scheme: Literal["light", "d
     manifest = told(Story(blocks=5))
     at = f"/experiments/{manifest.digest[:12]}"
     workload = f"/workloads/{manifest.workloads[0].trace[:12]}"
-    for path in ("/", at, f"{at}/compare", "/experiments/new", "/workloads", "/workloads/new", workload):
+    for path in ("/", at, f"{at}/compare", "/experiments/new", "/workloads", "/workloads/new", workload, "/operations"):
         page.goto(path)
         assert _violations(page) == [], path
 
@@ -50,7 +50,7 @@ def test_a_narrow_screen_scrolls_tables_not_the_page(page: Page, told: Teller) -
     page.set_viewport_size({"width": NARROW_PX, "height": 800})
     at = f"/experiments/{manifest.digest[:12]}"
     workload = f"/workloads/{manifest.workloads[0].trace[:12]}"
-    for path in ("/", at, f"{at}/compare", "/experiments/new", "/workloads", "/workloads/new", workload):
+    for path in ("/", at, f"{at}/compare", "/experiments/new", "/workloads", "/workloads/new", workload, "/operations"):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW_PX, path
 

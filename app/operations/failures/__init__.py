@@ -1,0 +1,1 @@
+"""Failures across experiments."""
