@@ -38,13 +38,13 @@ async def list_accelerators(service: ServiceDep) -> list[AcceleratorRead]:
     return await service.accelerators()
 
 
-@router.post("/accelerators/{host}/{name}/quarantine", responses=responses(NotFound, IllegalTransition))
+@router.post("/accelerators/{host}/{name:path}/quarantine", responses=responses(NotFound, IllegalTransition))
 async def quarantine(host: str, name: str, body: Reason, service: ServiceDep) -> AcceleratorRead:
     """Let nothing start on an accelerator. A block that is under way there ends first."""
     return await service.quarantine(host, name, body.reason)
 
 
-@router.post("/accelerators/{host}/{name}/release", responses=responses(NotFound, IllegalTransition))
+@router.post("/accelerators/{host}/{name:path}/release", responses=responses(NotFound, IllegalTransition))
 async def release(host: str, name: str, body: Reason, service: ServiceDep) -> AcceleratorRead:
     """Take an accelerator out of quarantine; the reason goes into the log."""
     return await service.release(host, name, body.reason)
