@@ -32,4 +32,8 @@ def configure(level: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    for name in ("uvicorn", "uvicorn.error"):  # its own handlers would write plain lines between ours
+        server = logging.getLogger(name)
+        server.handlers.clear()
+        server.propagate = True
     logging.getLogger("httpx").setLevel(logging.WARNING)  # one line per request of ours is noise
