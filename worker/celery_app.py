@@ -4,6 +4,7 @@ Start a worker with ``celery --app worker.celery_app worker --beat``: one prefor
 a periodic wake so that a lost message costs only delay. Each kind of accelerator has a queue of its own.
 """
 
+import logging
 from typing import Any
 
 from celery import Celery
@@ -39,8 +40,10 @@ celery.conf.update(
 
 @setup_logging.connect
 def _log_like_the_web(**_: Any) -> None:
-    """One JSON object a line, in the parent and its children."""
+    """One JSON object a line, in the parent and its children; that an idle worker looked is no news."""
     configure(_settings.log_level)
+    for noisy in ("celery.beat", "celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
 @worker_ready.connect

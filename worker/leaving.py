@@ -7,8 +7,10 @@ import multiprocessing
 import os
 from typing import Any
 
+from billiard.util import set_pdeathsig
 from celery.signals import worker_process_init, worker_shutting_down
 
+_NO_SIGNAL = 0
 _asked = multiprocessing.get_context("fork").Event()
 _parents: list[int] = []
 
@@ -26,5 +28,9 @@ def _ask(**_: Any) -> None:
 
 @worker_process_init.connect
 def _remember_parent(**_: Any) -> None:
-    """In each child: one whose parent was killed can be stopped by nobody, so it must not go on alone."""
+    """In each child: one whose parent was killed can be stopped by nobody, so it must not go on alone.
+
+    Celery would have the kernel kill it at once, which would lose what can be handed over in order.
+    """
+    set_pdeathsig(_NO_SIGNAL)
     _parents[:] = [os.getppid()]

@@ -74,7 +74,7 @@ async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratc
     finally:
         await _archive_log(bench, "engine-log", server.log_path, session_id)
         # Some warnings come only while requests are served.
-        await bench.recorder.record_warnings(session_id, server.warnings())
+        await bench.recorder.record_warnings(session_id, await asyncio.to_thread(server.warnings))
         await back_to_baseline(bench.held)
 
 
@@ -120,5 +120,6 @@ async def _describe(
 async def _archive_log(bench: Bench, kind: str, log_path: Path, session_id: UUID) -> str:
     """Store the log with secrets redacted; returns its sha256."""
     redacted = log_path.with_suffix(".redacted")
-    redacted.write_text(log_lines.redact(read_log(log_path)))
+    text = await asyncio.to_thread(lambda: log_lines.redact(read_log(log_path)))
+    redacted.write_text(text)
     return await bench.recorder.archive(kind, redacted, session_id=session_id)

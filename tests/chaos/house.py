@@ -45,6 +45,7 @@ LOADS = (
     {"name": "low", "regime": "latency", "rate_rps": 20.0},
     {"name": "high", "regime": "serving", "rate_rps": 40.0},
 )
+TRACE = make_trace(loads=LOADS, requests=6, warmup=2, max_tokens=16)
 PATIENCE_S = 120.0
 """In which everything here ends, canceling in any state included."""
 
@@ -53,7 +54,10 @@ Row = Mapping[str, Any]
 
 @dataclass
 class House:
-    """``targets``: alias → dials of the fake engine behind it; all are there before the worker first looks."""
+    """``targets``: alias → dials of the fake engine behind it; all are there before the worker first looks.
+
+    Without targets it is the real runtime of this clone with its models.
+    """
 
     home: Path
     targets: dict[str, dict[str, Any]]
@@ -61,9 +65,13 @@ class House:
     worker: "subprocess.Popen[bytes] | None" = None
 
     def __post_init__(self) -> None:
-        make_fake_runtime(self.home / "runtimes" / "fake")
+        runtime_root, model_root = self.home / "runtimes", self.home / "models"
+        if self.targets:
+            make_fake_runtime(runtime_root / "fake")
+        else:
+            runtime_root, model_root = Settings().runtime_root, Settings().model_root
         for alias, dials in self.targets.items():
-            directory = self.home / "models" / alias
+            directory = model_root / alias
             directory.mkdir(parents=True)
             (directory / "config.json").write_text(json.dumps({"model_type": "llama", "alias": alias}))
             (directory / "fake.json").write_text(json.dumps(dials))
@@ -71,12 +79,12 @@ class House:
             home=self.home,
             database_url=SecretStr(embedded.start_postgres(self.home)),
             redis_url=SecretStr(embedded.start_redis(self.home)),
-            runtime_root=self.home / "runtimes",
-            model_root=self.home / "models",
-            startup_timeout_s=20,
+            runtime_root=runtime_root,
+            model_root=model_root,
+            startup_timeout_s=20 if self.targets else 300,
             lease_s=6,
             wake_period_s=1.5,
-            hang_timeout_s=2,
+            hang_timeout_s=2 if self.targets else 30,
             engine_log_bytes_max=8 * 1024**2,
         )
         alembic.upgrade(alembic_config(self.url), "head")
@@ -112,7 +120,7 @@ class House:
         if self.worker is not None and self.worker.poll() is None:
             self.kill(*processes_below(self.worker.pid), self.worker.pid)
             self.worker.wait()
-        self.kill(*tagged(lambda _: True, self.home))
+        self.kill(*engines(self))
         embedded.stop(self.home)
 
     @staticmethod
@@ -135,9 +143,13 @@ class House:
         [(owner,)] = self.query("SELECT lease_owner FROM block WHERE state = 'LEASED'")
         return int(str(owner).rpartition(":")[2])
 
-    def client(self) -> int:
-        """Pid of the process that forks the replays."""
-        return next(pid for pid in processes_below(self.holder()) if "worker.replay.child" in command(pid))
+    async def replaying(self) -> int:
+        """Pid of the process that sends requests at this moment."""
+        while True:
+            forks = [pid for pid in processes_below(self.holder()) if "worker.replay.child" in command(pid)]
+            if len(forks) > 1:  # the first waits for plans and forks the others
+                return forks[-1]
+            await asyncio.sleep(0.01)
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows of the database, asked directly."""
@@ -152,14 +164,14 @@ class House:
             "name": target,
             "target_model": reference,
             "target_tokenizer": reference,
-            "runtime": inspect_runtime(self.settings.runtime_root / "fake").ref,
+            "runtime": inspect_runtime(self.settings.runtime_root / ("fake" if self.targets else "cpu")).ref,
             "hardware": hardware().model_dump(),
             "software": software().model_dump(),
             "arms": [BASELINE, NGRAM],
             "loads": list(LOADS),
             "blocks": 1,
         }
-        return make_manifest(traces={"tasks": trace.digest}, **(document | fields))
+        return make_manifest(traces={trace.header.name: trace.digest}, **(document | fields))
 
     def _environment(self) -> dict[str, str]:
         return environment_of(self.settings)
@@ -254,22 +266,21 @@ class Watched:
         assert sorted((r.block, r.arm, r.load) for r in counted) == sorted(expected)
         for run in counted:
             ids = sorted(o.request_id for o in run.observations)
-            assert ids == sorted(label.request_id for label in evidence.labels["tasks"] if label.load == run.load)
+            assert ids == sorted(label.request_id for label in evidence.labels[run.workload] if label.load == run.load)
         self.assert_nobody_left()
 
     def assert_nobody_left(self) -> None:
         """No process carries a tag of this experiment, and its accelerator is free and unlocked."""
         mine = {str(session_id) for session_id in self.sessions()}
-        assert tagged(lambda tag: tag.rpartition(":")[0] in mine, self.house.home) == []
+        assert tagged(lambda tag: tag.rpartition(":")[0] in mine) == []
         assert self.house.query("SELECT name, state FROM accelerator") == [("cpu-0", "FREE")]
         assert accelerators.idle(self.house.settings.lock_root, ["cpu-0"]) == ("cpu-0",)
 
 
 @asynccontextmanager
-async def experiment(house: House, target: str, **fields: Any) -> AsyncGenerator[Watched]:
+async def experiment(house: House, target: str, trace: Trace = TRACE, **fields: Any) -> AsyncGenerator[Watched]:
     """Submit one on ``target``."""
     database = Database(house.url)
-    trace = make_trace(loads=LOADS, requests=6, warmup=2, max_tokens=16)
     manifest = house.manifest(trace, target, **fields)
     async with database.transaction() as session:
         await EvidenceRepository(session).store_trace(trace)
@@ -298,15 +309,16 @@ def command(pid: int) -> str:
 
 def engines(house: House) -> list[int]:
     """Processes of engines that this house has started."""
-    return tagged(lambda _: True, house.home)
+    known = {str(session_id) for (session_id,) in house.query("SELECT id FROM session")}
+    return tagged(lambda tag: tag.rpartition(":")[0] in known)
 
 
-def tagged(wanted: Callable[[str], bool], home: Path) -> list[int]:
-    """Live processes of an engine of ``home`` whose tag is wanted."""
-    return [pid for pid, tag in _tags(home) if wanted(tag)]
+def tagged(wanted: Callable[[str], bool]) -> list[int]:
+    """Live processes of engines whose tag is wanted."""
+    return [pid for pid, tag in _tags() if wanted(tag)]
 
 
-def _tags(home: Path) -> Iterator[tuple[int, str]]:
+def _tags() -> Iterator[tuple[int, str]]:
     for process in psutil.process_iter():
         try:
             environment = process.environ()
@@ -314,5 +326,5 @@ def _tags(home: Path) -> Iterator[tuple[int, str]]:
                 continue
         except psutil.Error:
             continue
-        if environment.get(TAG_VARIABLE) and str(home) in environment.get("PATH", ""):
+        if TAG_VARIABLE in environment:
             yield process.pid, environment[TAG_VARIABLE]

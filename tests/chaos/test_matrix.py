@@ -104,12 +104,12 @@ async def test_engine_killed(house: House) -> None:
 async def test_replay_process_killed(house: House) -> None:
     async with experiment(house, "slow", name="replay") as watched:
         await watched.reaches("MEASURING")
-        house.kill(house.client())
+        house.kill(await house.replaying())
         assert (await watched.ends()).state == "FINISHED"
         assert watched.attempts == [2]
         await watched.assert_whole()
-        lost = [r for r in (await watched.evidence()).runs if r.state is RunState.LOST]
-        assert [r.failure.failure_class for r in lost if r.failure] == [FailureClass.INFRA]
+        lost = "SELECT failure ->> 'failure_class' FROM run WHERE state = 'LOST' AND fence = 1 AND session_id = ANY(%s)"
+        assert house.query(lost, list(watched.sessions())) == [("INFRA",)]
 
 
 async def test_retry_budget_used_up(house: House) -> None:
@@ -118,7 +118,7 @@ async def test_retry_budget_used_up(house: House) -> None:
             await watched.until(lambda _, n=attempt: watched.attempts == [n])
             await watched.reaches("MEASURING")
             house.query("UPDATE block SET not_before = NULL")
-            house.kill(house.client())
+            house.kill(await house.replaying())
             await watched.until(lambda now: now.current is None or now.state == "FAILED")
             house.query("UPDATE block SET not_before = NULL")
         ended = await watched.ends()

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-END_BYTES: Final = 8 * 1024**2
+END_BYTES: Final = 1024**2
+"""A whole start-up is a tenth of it. More would be searched for longer than a heartbeat may wait."""
 
 
 def read_log(path: Path) -> str:

@@ -1,0 +1,1 @@
+"""The crash matrix as a table."""

@@ -1,0 +1,1 @@
+"""What conducting costs beside measuring, and how many blocks one host conducts at once."""
