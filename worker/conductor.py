@@ -198,8 +198,9 @@ async def _claim(database: Database, settings: Settings, worker: str, offered: A
         return None
     idle = accelerators.idle(settings.lock_root, offered.names)
     async with database.transaction() as session:
+        await LeaseRepository(session).reap_expired()
+    async with database.transaction() as session:  # another one: it waits for its host, and reaping locks experiments
         leases = LeaseRepository(session)
-        await leases.reap_expired()
         block = await leases.claim(Claimant(worker, offered.kind, idle), settings.lease_s)
         more = block is not None and await leases.queued(offered.kind) > 0
     if more and len(offered.names) > 1:

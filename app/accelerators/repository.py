@@ -1,4 +1,7 @@
-"""Accelerators in Postgres: published by their host, leased with a block, quarantined until a person says otherwise."""
+"""Accelerators in Postgres: published by their host, leased with a block, quarantined until a person says otherwise.
+
+Everyone locks them by host and name, so that their writers can wait but never deadlock.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +48,8 @@ class AcceleratorRepository:
 
     async def publish(self, host: str, kinds: Mapping[str, str]) -> None:
         """Say which accelerators (name → kind) ``host`` has now; states of known ones stay as they are."""
-        for name, kind in kinds.items():
+        await self._lock(AcceleratorRow.host == host)
+        for name, kind in sorted(kinds.items()):
             row = insert(AcceleratorRow).values(host=host, name=name, kind=kind, state=AcceleratorState.FREE)
             seen = {"kind": kind, "seen_at": func.now()}
             await self._session.execute(row.on_conflict_do_update(index_elements=["host", "name"], set_=seen))
@@ -55,18 +59,19 @@ class AcceleratorRepository:
     async def places(self, host: str, kind: str, idle: Collection[str]) -> Places:
         """Counts; free are those that nobody leases and that the host itself sees ``idle``."""
         usable = AcceleratorRow.state != AcceleratorState.QUARANTINED
-        query = select(AcceleratorRow.name, AcceleratorRow.state)
-        rows = (
-            await self._session.execute(
-                query.where(AcceleratorRow.host == host, AcceleratorRow.kind == kind, usable).with_for_update()
-            )
-        ).all()
+        of_host = AcceleratorRow.host == host, AcceleratorRow.kind == kind, usable
+        query = select(AcceleratorRow.name, AcceleratorRow.state).where(*of_host).order_by(AcceleratorRow.name)
+        rows = (await self._session.execute(query.with_for_update())).all()
         free = [name for name, state in rows if state is AcceleratorState.FREE and name in idle]
         return Places(free=tuple(free), usable=len(rows))
 
     async def lease(self, host: str, names: Collection[str], block_id: UUID) -> None:
         """Give these accelerators to a block."""
         await self._move(_these(host, names), AcceleratorState.LEASED, block_id=block_id)
+
+    async def hold(self, blocks: Collection[UUID]) -> None:
+        """Lock what these blocks have, before one after the other is taken back."""
+        await self._lock(AcceleratorRow.block_id.in_(blocks))
 
     async def free(self, block_id: UUID) -> None:
         """Take back what a block had; what was quarantined meanwhile stays so."""
@@ -102,9 +107,14 @@ class AcceleratorRepository:
         reason: str | None = None,
     ) -> int:
         legal = AcceleratorRow.state.in_(sources_of(ACCELERATOR_MOVES, state))
+        await self._lock(*which)
         values = {"state": state, "block_id": block_id, "reason": reason, "since": func.now()}
         moved = update(AcceleratorRow).where(*which, legal).values(values).returning(AcceleratorRow.name)
         return len((await self._session.scalars(moved)).all())
+
+    async def _lock(self, *which: ColumnElement[bool]) -> None:
+        rows = select(AcceleratorRow.name).where(*which).order_by(AcceleratorRow.host, AcceleratorRow.name)
+        await self._session.execute(rows.with_for_update())
 
 
 def _these(host: str, names: Collection[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

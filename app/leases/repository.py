@@ -1,7 +1,7 @@
 """Blocks as leases (method B3): one winner per claim, and a fence that stops whoever lost its lease.
 
-The database's clock decides what has expired. Locks are taken block first, experiment last; a claim waits for
-no lock but that of its own host.
+The database's clock decides what has expired. Locks are taken blocks first, then accelerators, experiments last, and
+nothing follows an experiment in its transaction; a claim waits for no block, and of hosts only for its own.
 """
 
 from dataclasses import dataclass
@@ -147,6 +147,7 @@ class LeaseRepository:
             BlockRow.state == BlockState.LEASED, func.coalesce(BlockRow.lease_expires_at, func.now()) <= func.now()
         )
         blocks = (await self._session.scalars(expired.order_by(BlockRow.id).with_for_update(skip_locked=True))).all()
+        await self._accelerators.hold([block.id for block in blocks])
         for block in blocks:
             await self._interrupt(block, _lost(f"the lease of {block.lease_owner} expired"), tried=True)
         for experiment_id in sorted({block.experiment_id for block in blocks}):
@@ -159,9 +160,11 @@ class LeaseRepository:
             BlockRow.state == BlockState.LEASED, func.split_part(BlockRow.lease_owner, ":", 1) == host
         )
         blocks = (await self._session.scalars(leased.order_by(BlockRow.id).with_for_update())).all()
+        await self._accelerators.hold([block.id for block in blocks])
         for block in blocks:
             await self._interrupt(block, _lost(f"{block.lease_owner} was stopped"), tried=False)
-            await settle(self._session, block.experiment_id)
+        for experiment_id in sorted({block.experiment_id for block in blocks}):
+            await settle(self._session, experiment_id)
         return len(blocks)
 
     async def _lease(self, block: BlockRow, worker: str, lease_s: float, addresses: list[str]) -> BlockRow:
