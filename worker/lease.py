@@ -72,11 +72,14 @@ class Lease:
         clock = asyncio.get_running_loop().time
         gives_up_at = clock() + self.terms.self_fence_s
         while True:
-            await asyncio.sleep(min(self.terms.heartbeat_s, max(0.0, gives_up_at - clock())))
+            await asyncio.sleep(min(self.terms.heartbeat_s, max(0.0, gives_up_at - clock()) / 2))
+            asked_at = clock()
             try:
                 async with asyncio.timeout_at(gives_up_at):
                     await self._beat_once()
-                gives_up_at = clock() + self.terms.self_fence_s
+                gives_up_at = asked_at + self.terms.self_fence_s  # an answer may be late; the lease counts from before
+                async with asyncio.timeout(self.terms.self_fence_s / 2):  # then a beat is tried again
+                    await self._reap()
             except (OSError, SQLAlchemyError) as error:  # of which a timeout is one
                 log.warning("heartbeat failed", error=f"{type(error).__name__}: {error}"[:200])
                 if clock() >= gives_up_at:
@@ -84,13 +87,16 @@ class Lease:
 
     async def _beat_once(self) -> None:
         async with self.database.transaction() as session:
-            repository = LeaseRepository(session)
-            await repository.reap_expired()
-            heartbeat = await repository.heartbeat(self.block.id, self.block.fence, self.terms.lease_s)
+            heartbeat = await LeaseRepository(session).heartbeat(self.block.id, self.block.fence, self.terms.lease_s)
         if not heartbeat.held:
             raise LeaseLost
         if heartbeat.cancel_requested:
             raise CancelRequested
+
+    async def _reap(self) -> None:
+        """For other workers; in a transaction of its own, since it locks experiments and a heartbeat its block."""
+        async with self.database.transaction() as session:
+            await LeaseRepository(session).reap_expired()
 
     async def _leave(self) -> None:
         while not self.leaving():  # noqa: ASYNC110  (it is said by another process)
