@@ -48,3 +48,5 @@ live?.addEventListener("htmx:afterSwap", () => {
   announce();
 });
 announce();
+
+export {}; // a module of its own, for the types

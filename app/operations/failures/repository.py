@@ -51,12 +51,9 @@ class FailureViews:
 
     async def _newest(self, level: FailureLevel, limit: int) -> list[FailedRead]:
         row = _ROWS[level]
-        query = (
-            _QUERIES[level]
-            .where(row.failure["failure_class"].astext != FailureClass.CANCELED, row.finished_at.is_not(None))
-            .order_by(row.finished_at.desc())
-            .limit(limit)
-        )
+        failed = row.failure["failure_class"].astext != FailureClass.CANCELED, row.finished_at.is_not(None)
+        newest = select(row.id).where(row.failure.is_not(None), *failed).order_by(row.finished_at.desc()).limit(limit)
+        query = _QUERIES[level].where(row.id.in_(newest))  # found before anything is joined: there may be many runs
         return [_failed(level, dict(found)) for found in (await self._session.execute(query)).mappings()]
 
 
