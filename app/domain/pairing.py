@@ -1,16 +1,17 @@
 """Which runs may be compared: succeeded runs of complete blocks, arm beside target-only of the same block.
 
-A block is complete when every arm's session in it has ended by itself. A failed session is an
-ending: it is evidence against its arm, and it does not take the other arms' block away.
+A block is complete when every arm in it has ended: its session by itself, or, interrupted, with nothing left to
+measure. A failed session is an ending: it is evidence against its arm, and it does not take the others' block away.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.domain.condition import Condition
-from app.domain.evidence import ExperimentEvidence, RequestLabels, RunEvidence
+from app.domain.condition import Condition, expand
+from app.domain.evidence import ExperimentEvidence, RequestLabels, RunEvidence, SessionEvidence
 from app.domain.lifecycle import RunState, SessionState
+from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation
 from app.domain.vocabulary import BASELINE_ARM
 
@@ -53,9 +54,13 @@ def baseline_of(condition: Condition) -> Condition:
 
 def complete_blocks(evidence: ExperimentEvidence) -> CompleteBlocks:
     """Index the evidence; runs of blocks that are still under way, or were canceled, are left out."""
+    measured: dict[int, set[Condition]] = defaultdict(set)
+    for run in evidence.runs:
+        if run.state is RunState.SUCCEEDED:
+            measured[run.block].add(Condition(run.arm, run.workload, run.load))
     ended: dict[int, set[str]] = defaultdict(set)
     for session in evidence.sessions:
-        if session.state in {SessionState.SUCCEEDED, SessionState.FAILED}:
+        if _has_ended(session, measured[session.block], evidence.manifest):
             ended[session.block].add(session.arm)
     arms = {arm.name for arm in evidence.manifest.arms}
     indices = tuple(sorted(block for block, seen in ended.items() if arms <= seen))
@@ -64,6 +69,13 @@ def complete_blocks(evidence: ExperimentEvidence) -> CompleteBlocks:
         if run.block in indices and run.state is RunState.SUCCEEDED:
             runs[Condition(run.arm, run.workload, run.load)][run.block] = run
     return CompleteBlocks(indices, dict(runs))
+
+
+def _has_ended(session: SessionEvidence, measured: set[Condition], manifest: Manifest) -> bool:
+    """Of a lost session, what others of its arm have measured counts as well."""
+    if session.state is SessionState.LOST:
+        return measured.issuperset(c for c in expand(manifest) if c.arm == session.arm)
+    return session.state in {SessionState.SUCCEEDED, SessionState.FAILED}
 
 
 def strata_of(labels: tuple[RequestLabels, ...]) -> dict[str, frozenset[str]]:

@@ -153,9 +153,11 @@ def _in_order(evidence: ExperimentEvidence) -> ExperimentEvidence:
     return evidence.model_copy(
         update={
             "sessions": tuple(
-                sorted(evidence.sessions, key=lambda s: (s.block, s.position, s.arm, s.state, s.log_sha256 or ""))
+                sorted(evidence.sessions, key=lambda s: (s.block, s.position, s.arm, s.state, s.model_dump_json()))
             ),
-            "runs": tuple(sorted(evidence.runs, key=lambda r: (r.block, r.arm, r.workload, r.load, r.attempt))),
+            "runs": tuple(
+                sorted(evidence.runs, key=lambda r: (r.block, r.arm, r.workload, r.load, r.attempt, r.state))
+            ),
         }
     )
 
