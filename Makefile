@@ -44,6 +44,14 @@ bench-replay: setup ## The replay engine beside the field's load generators, one
 	@scripts/rivals.sh
 	@$(BIN)/python -m benchmarks.replay $(ARGS)
 
+.PHONY: bench-conductor
+bench-conductor: setup ## What conducting costs beside measuring, and eight workers on one host (13 minutes)
+	@$(BIN)/python -m benchmarks.conductor $(ARGS)
+
+.PHONY: chaos
+chaos: setup ## Kill, stop, flush and fill everything while it measures; the fake engine, then real vLLM (ARGS='-m "not real_engine"')
+	@$(BIN)/python -m benchmarks.chaos $(ARGS)
+
 ##@ Development
 
 .PHONY: lint

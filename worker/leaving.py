@@ -5,10 +5,11 @@ A block under way is then handed over: its engine is stopped, what it has measur
 
 import multiprocessing
 import os
+import signal
 from typing import Any
 
 from billiard.util import set_pdeathsig
-from celery.signals import worker_process_init, worker_shutting_down
+from celery.signals import beat_embedded_init, worker_process_init, worker_shutting_down
 
 _NO_SIGNAL = 0
 _asked = multiprocessing.get_context("fork").Event()
@@ -34,3 +35,9 @@ def _remember_parent(**_: Any) -> None:
     """
     set_pdeathsig(_NO_SIGNAL)
     _parents[:] = [os.getppid()]
+
+
+@beat_embedded_init.connect
+def _end_with_parent(**_: Any) -> None:
+    """In the process that wakes periodically, which Celery would leave behind when the worker is killed."""
+    set_pdeathsig(signal.SIGKILL)

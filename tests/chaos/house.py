@@ -218,8 +218,8 @@ class Watched:
         return found
 
     async def until(self, condition: Callable[[ExperimentRead], bool]) -> ExperimentRead:
-        """Wait for what must come within two minutes."""
-        deadline = time.monotonic() + PATIENCE_S
+        """Wait for what must come within two minutes; a real engine takes one of them to start."""
+        deadline = time.monotonic() + PATIENCE_S * (1 if self.house.targets else 4)
         while True:
             now = await self.read()
             if condition(now):

@@ -6,6 +6,10 @@ Final state, nobody left by tag, accelerator free, no request twice or missing, 
 import asyncio
 import os
 import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -37,6 +41,20 @@ async def test_celery_child_killed(house: House, state: str) -> None:
         await watched.assert_whole()
 
 
+async def test_celery_child_killed_while_its_last_commit_waits(house: House) -> None:
+    async with experiment(house, "slow", name="finalizing") as watched:
+        await watched.until(lambda now: now.runs_done == 3)
+        with psycopg.connect(libpq_url(house.url)) as connection:  # only the end of a block needs the accelerator's row
+            connection.execute("SELECT name FROM accelerator FOR UPDATE")
+            await watched.until(lambda now: now.sessions_done == 2)
+            await _waits_for_a_lock(house)
+            house.kill(house.holder())
+        assert (await watched.ends()).state == "FINISHED"
+        assert watched.attempts == [2]
+        await watched.assert_whole()
+        assert len(watched.sessions()) == 2  # nothing was measured again
+
+
 async def test_what_was_finished_before_the_kill_is_not_measured_again(house: House) -> None:
     async with experiment(house, "slow", name="resumed") as watched:
         await watched.until(lambda now: now.runs_done == 3)
@@ -64,11 +82,12 @@ async def test_an_orphan_of_a_killed_child_is_swept_before_the_next_engine(house
 async def test_celery_parent_killed(house: House) -> None:
     async with experiment(house, "slow", name="parent") as watched:
         await watched.reaches("MEASURING")
-        child = house.holder()
+        below = processes_below(house.parent)
         house.kill(house.parent)
         assert house.worker is not None
         house.worker.wait()
-        await _gone(child)
+        for pid in below:
+            await _gone(pid)
         assert engines(house) == []
         house.start_worker()
         assert (await watched.ends()).state == "FINISHED"
@@ -194,6 +213,18 @@ async def test_database_read_only_for_a_while(house: House) -> None:
         await watched.assert_whole()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+async def test_disk_full_when_evidence_is_stored(house: House) -> None:
+    house.settings.artifact_root.mkdir(exist_ok=True)
+    async with experiment(house, "slow", name="full") as watched:
+        await watched.reaches("STARTING")
+        with _full_disk_at(house.settings.artifact_root):
+            await watched.until(lambda now: now.current is None)
+        assert (await watched.ends()).state == "FINISHED"
+        assert watched.attempts == [2]
+        await watched.assert_whole()
+
+
 @pytest.mark.parametrize(
     ("target", "failure_class", "words"),
     [
@@ -257,6 +288,21 @@ def _set_read_only(house: House, word: str) -> None:
         connection.execute("SET default_transaction_read_only = off")
         connection.execute(f"ALTER DATABASE verdraft SET default_transaction_read_only = {word}".encode())
     house.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+
+
+@contextmanager
+def _full_disk_at(directory: Path) -> Generator[None]:
+    """Four pages, which the first file fills."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", directory], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", directory], check=True)
+
+
+async def _waits_for_a_lock(house: House) -> None:
+    while not house.query("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
 
 
 async def _gone(pid: int) -> None:

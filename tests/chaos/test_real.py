@@ -10,11 +10,11 @@ from tokenizers import Tokenizer
 
 from app import embedded
 from app.demo.workloads import build_traces, demo_loads
-from app.domain.lifecycle import RunState, SessionState
+from app.domain.lifecycle import SessionState
 from app.domain.trace import Trace, TraceLoad
 from app.domain.vocabulary import WARMUP, FailureClass
-from tests.chaos.house import House, Watched, command, engines, experiment
-from tests.factories import BASELINE
+from tests.chaos.house import House, command, engines, experiment
+from tests.factories import BASELINE, NGRAM
 
 pytestmark = pytest.mark.real_engine
 
@@ -29,7 +29,7 @@ SERVING = {
     "kv_cache_space_gib": 1,
 }
 LOADS = [{"name": "low", "regime": "latency", "rate_rps": 2.0}]
-FIELDS: dict[str, Any] = {"serving": SERVING, "loads": LOADS, "arms": [BASELINE]}
+FIELDS: dict[str, Any] = {"serving": SERVING, "loads": LOADS, "arms": [BASELINE, NGRAM]}
 DEAD = {FailureClass.ENGINE_DEAD, FailureClass.OOM}
 """A killed process looks like one that the kernel killed for memory."""
 
@@ -59,76 +59,54 @@ def trace(house: House) -> Trace:
     )
 
 
-async def killed_while_measuring(house: House, trace: Trace, process: str) -> None:
-    """The engine's end is a finding: recorded, not tried again, and nothing of it stays."""
-    async with experiment(house, TARGET, trace, name=f"killed-{process.lower()}", **FIELDS) as watched:
-        await watched.reaches("MEASURING")
-        [pid] = [pid for pid in engines(house) if title(pid) == process]
-        house.kill(pid)
+async def test_api_server_killed_and_engine_core_killed(house: House, trace: Trace) -> None:
+    """An engine's end is a finding: recorded, not tried again, and nothing of it stays."""
+    async with experiment(house, TARGET, trace, name="killed", **FIELDS) as watched:
+        for process, done in (("api", 0), ("core", 1)):
+            await watched.until(lambda now, n=done: now.sessions_done == n)
+            await watched.reaches("MEASURING")
+            house.kill(next(pid for pid in engines(house) if role(pid) == process))
         assert (await watched.ends()).state == "FINISHED"
         assert watched.attempts == [1]
-        [session] = (await watched.evidence()).sessions
-        assert session.state is SessionState.FAILED
-        assert session.failure is not None
-        assert session.failure.failure_class in DEAD
+        sessions = (await watched.evidence()).sessions
+        assert [s.state for s in sessions] == [SessionState.FAILED] * 2
+        assert {s.failure.failure_class for s in sessions if s.failure} <= DEAD
         watched.assert_nobody_left()
 
 
-def title(pid: int) -> str:
-    """``api`` for the server, ``core`` for its engine core, by what they call themselves."""
-    line = command(pid)
-    if "EngineCore" in line:
-        return "core"
-    return "api" if "vllm serve" in line or "/vllm" in line or "APIServer" in line else ""
+def role(pid: int) -> str:
+    """``core`` for the process that calls itself the engine core, ``api`` for the server that started it."""
+    return "core" if "EngineCore" in command(pid) else "api" if "serve" in command(pid) else "other"
 
 
-async def test_api_server_killed(house: House, trace: Trace) -> None:
-    await killed_while_measuring(house, trace, "api")
-
-
-async def test_engine_core_killed(house: House, trace: Trace) -> None:
-    await killed_while_measuring(house, trace, "core")
-
-
-async def measured_again(watched: Watched, attempts: int) -> None:
-    """It ends whole, in the attempt that is expected, with what was half measured kept beside it."""
-    assert (await watched.ends()).state == "FINISHED"
-    assert watched.attempts == [attempts]
-    await watched.assert_whole()
-
-
-async def test_replay_process_killed(house: House, trace: Trace) -> None:
-    async with experiment(house, TARGET, trace, name="replay-killed", **FIELDS) as watched:
+async def test_replay_process_killed_and_then_the_celery_child(house: House, trace: Trace) -> None:
+    async with experiment(house, TARGET, trace, name="again", **FIELDS) as watched:
         await watched.reaches("MEASURING")
         house.kill(await house.replaying())
-        await measured_again(watched, 2)
-        assert [r.state for r in (await watched.evidence()).runs].count(RunState.LOST) <= 1
-
-
-async def test_celery_child_killed(house: House, trace: Trace) -> None:
-    async with experiment(house, TARGET, trace, name="child-killed", **FIELDS) as watched:
+        await watched.until(lambda now: now.sessions_done == 1 and watched.attempts == [2])
         await watched.reaches("MEASURING")
         house.kill(house.holder())
-        await measured_again(watched, 2)
+        assert (await watched.ends()).state == "FINISHED"
+        assert watched.attempts == [3]
+        await watched.assert_whole()
 
 
-async def test_celery_parent_killed_while_the_engine_starts(house: House, trace: Trace) -> None:
-    async with experiment(house, TARGET, trace, name="parent-killed", **FIELDS) as watched:
+async def test_celery_parent_killed_then_redis_flushed_and_stopped_and_postgres_restarted(
+    house: House, trace: Trace
+) -> None:
+    async with experiment(house, TARGET, trace, name="services", **FIELDS) as watched:
         await watched.reaches("STARTING")
         house.kill(house.parent)
         assert house.worker is not None
         house.worker.wait()
         house.start_worker()
-        await measured_again(watched, 1)
-
-
-async def test_redis_flushed_and_stopped_and_postgres_restarted(house: House, trace: Trace) -> None:
-    async with experiment(house, TARGET, trace, name="services", **FIELDS) as watched:
         await watched.reaches("WARMING")
         embedded._redis(house.home).flushall()
         embedded.stop_redis(house.home)
         await watched.reaches("MEASURING")
         embedded.stop_postgres(house.home)
         embedded.start_postgres(house.home)
-        await measured_again(watched, 1)
+        assert (await watched.ends()).state == "FINISHED"
+        assert watched.attempts == [1]
+        await watched.assert_whole()
     embedded.start_redis(house.home)
