@@ -236,7 +236,9 @@ class LeaseRepository:
         await self._accelerators.free(block.id)
 
     async def _end(self, block_id: UUID, state: BlockState, failure: Failure | None) -> None:
-        await self._close_open(block_id, SessionState(state), failure)
+        # What a block that ended well left open was not measured to its end.
+        open_ones = SessionState.LOST if state is BlockState.SUCCEEDED else SessionState(state)
+        await self._close_open(block_id, open_ones, failure)
         await self._session.execute(
             update(BlockRow)
             .where(BlockRow.id == block_id)

@@ -37,8 +37,10 @@ class SessionRepository:
         self._session = session
 
     async def earlier(self, block_id: UUID, fence: int) -> list[EarlierSession]:
-        """What the attempt before ``fence`` had measured or taken over."""
-        counted = func.coalesce(SessionRow.adopted_fence, SessionRow.fence) == fence - 1
+        """What counted for the newest attempt before ``fence`` that had anything; one may end before it begins."""
+        counted_for = func.coalesce(SessionRow.adopted_fence, SessionRow.fence)
+        before = select(func.max(counted_for)).where(SessionRow.block_id == block_id, counted_for < fence)
+        counted = counted_for == before.scalar_subquery()
         idle_s = func.extract("epoch", func.now() - SessionRow.finished_at)
         query = select(SessionRow, idle_s).where(SessionRow.block_id == block_id, counted)
         rows = (await self._session.execute(query)).all()
