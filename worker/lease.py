@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.accelerators.repository import AcceleratorRepository
 from app.db.session import Database
 from app.leases.repository import ClaimedBlock, LeaseRepository
 
@@ -79,7 +80,7 @@ class Lease:
                     await self._beat_once()
                 gives_up_at = asked_at + self.terms.self_fence_s  # an answer may be late; the lease counts from before
                 async with asyncio.timeout(self.terms.self_fence_s / 2):  # then a beat is tried again
-                    await self._reap()
+                    await self._tend()
             except (OSError, SQLAlchemyError) as error:  # of which a timeout is one
                 log.warning("heartbeat failed", error=f"{type(error).__name__}: {error}"[:200])
                 if clock() >= gives_up_at:
@@ -93,8 +94,10 @@ class Lease:
         if heartbeat.cancel_requested:
             raise CancelRequested
 
-    async def _reap(self) -> None:
-        """For other workers; in a transaction of its own, since it locks experiments and a heartbeat its block."""
+    async def _tend(self) -> None:
+        """Say that this host lives, and reap for other workers; each locks what a heartbeat must not wait for."""
+        async with self.database.transaction() as session:
+            await AcceleratorRepository(session).seen(self.block.host)
         async with self.database.transaction() as session:
             await LeaseRepository(session).reap_expired()
 

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models import AcceleratorRow, BlockRow
+from app.db.models import AcceleratorRow, BlockRow, CapabilityRow
 from app.domain.errors import NotFound
 from app.domain.lifecycle import ACCELERATOR_MOVES, AcceleratorState, sources_of
 
@@ -55,6 +55,16 @@ class AcceleratorRepository:
             await self._session.execute(row.on_conflict_do_update(index_elements=["host", "name"], set_=seen))
         gone = AcceleratorRow.name.not_in(kinds), AcceleratorRow.state == AcceleratorState.FREE
         await self._session.execute(delete(AcceleratorRow).where(AcceleratorRow.host == host, *gone))
+
+    async def seen(self, host: str) -> None:
+        """Say that ``host`` lives; while its only worker is busy, nothing else does."""
+        await self._lock(AcceleratorRow.host == host)
+        await self._session.execute(
+            update(AcceleratorRow).where(AcceleratorRow.host == host).values(seen_at=func.now())
+        )
+        await self._session.execute(
+            update(CapabilityRow).where(CapabilityRow.worker == host).values(seen_at=func.now())
+        )
 
     async def places(self, host: str, kind: str, idle: Collection[str]) -> Places:
         """Counts; free are those that nobody leases and that the host itself sees ``idle``."""

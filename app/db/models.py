@@ -7,7 +7,7 @@ attempt that wrote it; only what counts for the block's own fence is shown.
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from sqlalchemy import Double, ForeignKey, Index, LargeBinary, UniqueConstraint, func
+from sqlalchemy import Double, ForeignKey, Index, LargeBinary, UniqueConstraint, func, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -15,6 +15,9 @@ from app.db.base import Base, ExactText, Json, word
 from app.domain.lifecycle import AcceleratorState, BlockState, ExperimentState, RunState, SessionState
 from app.domain.startup import ConfigSource
 from app.domain.vocabulary import Outcome
+
+FAILURES = "ix_{}_failures"
+"""Few rows failed, and the operations page asks for the newest of them every few seconds."""
 
 
 class TraceRow(Base):
@@ -57,6 +60,7 @@ class BlockRow(Base):
     __table_args__ = (
         UniqueConstraint("experiment_id", "index"),
         Index(None, "state", "accelerator"),
+        Index(FAILURES.format("block"), "finished_at", postgresql_where=text("failure IS NOT NULL")),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
@@ -87,7 +91,10 @@ class SessionRow(Base):
     """
 
     __tablename__ = "session"
-    __table_args__ = (UniqueConstraint("block_id", "fence", "position"),)
+    __table_args__ = (
+        UniqueConstraint("block_id", "fence", "position"),
+        Index(FAILURES.format("session"), "finished_at", postgresql_where=text("failure IS NOT NULL")),
+    )
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     block_id: Mapped[UUID] = mapped_column(ForeignKey(BlockRow.id, ondelete="CASCADE"))
@@ -116,7 +123,10 @@ class RunRow(Base):
     """One replay of one workload at one load point in a session; ``attempt`` grows where one was void and repeated."""
 
     __tablename__ = "run"
-    __table_args__ = (UniqueConstraint("session_id", "workload", "load", "attempt"),)
+    __table_args__ = (
+        UniqueConstraint("session_id", "workload", "load", "attempt"),
+        Index(FAILURES.format("run"), "finished_at", postgresql_where=text("failure IS NOT NULL")),
+    )
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     session_id: Mapped[UUID] = mapped_column(ForeignKey(SessionRow.id, ondelete="CASCADE"))

@@ -14,6 +14,7 @@ INDEX = "ix_block_state_accelerator"
 OLD_INDEX = "ix_block_state_created_at_experiment_id_index"
 RUN_STATES = ("MEASURING", "SUCCEEDED", "FAILED", "CANCELED")
 SESSION_STATES = ("STARTING", "WARMING", "MEASURING", "DRAINING", "SUCCEEDED", "FAILED", "CANCELED")
+FAILING = ("block", "session", "run")
 NAMES = sa.ARRAY(sa.Text())
 NONE = sa.text("'{}'")
 
@@ -54,12 +55,18 @@ def upgrade() -> None:
         sa.CheckConstraint("state IN ('FREE', 'LEASED', 'QUARANTINED')", name=op.f("ck_accelerator_state")),
     )
     op.create_index(op.f("ix_accelerator_block_id"), "accelerator", ["block_id"])
+    for table in FAILING:
+        failed = sa.text("failure IS NOT NULL")
+        op.create_index(op.f(f"ix_{table}_failures"), table, ["finished_at"], postgresql_where=failed)
 
 
 def downgrade() -> None:
+    for table in FAILING:
+        op.drop_index(op.f(f"ix_{table}_failures"), table)
     op.drop_table("accelerator")
     for table, allowed in (("run", RUN_STATES), ("session", SESSION_STATES)):
-        op.execute(f"UPDATE {table} SET state = 'FAILED' WHERE state = 'LOST'")
+        rows = sa.table(table, sa.column("state"))
+        op.execute(rows.update().where(rows.c.state == "LOST").values(state="FAILED"))
         _allow(table, allowed)
     op.drop_index(op.f(INDEX), "block")
     op.create_index(op.f(OLD_INDEX), "block", ["state", "created_at", "experiment_id", "index"])
