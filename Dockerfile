@@ -54,11 +54,10 @@ HEALTHCHECK --interval=15s --timeout=10s --start-period=30s \
 CMD ["uvicorn", "app.main:create_app", "--factory", "--host", "0.0.0.0", "--port", "8400", "--timeout-graceful-shutdown", "3"]
 
 FROM tools AS worker
-ARG RUNTIME=cpu
-# The CUDA engine compiles kernels for the GPU that it finds.
-RUN case "${RUNTIME}" in cuda*) apt-get update \
-    && apt-get install --yes --no-install-recommends gcc g++ libc6-dev python3-dev \
-    && rm -rf /var/lib/apt/lists/* ;; esac
+# The engine's CPU code is linked with libnuma, and torch compiles kernels for the host that it finds, unless a manifest is eager.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends libnuma1 g++ python3-dev \
+    && rm -rf /var/lib/apt/lists/*
 COPY --from=engine /opt/verdraft/.runtimes .runtimes
 COPY --from=environment /opt/verdraft/.venv .venv
 COPY --from=source / ./

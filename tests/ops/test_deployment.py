@@ -131,6 +131,11 @@ def test_an_image_runs_as_nobody_in_particular_and_says_whether_it_works(stage: 
     assert ":latest" not in DOCKERFILE
 
 
+def test_a_worker_image_has_what_the_engine_looks_for_in_the_system() -> None:
+    # Without libnuma1 no server starts, without a compiler and Python's headers none that is not eager.
+    assert {"libnuma1", "g++", "python3-dev"} <= set(_stage("worker").split())
+
+
 @pytest.mark.parametrize("stage", ["web", "worker"])
 def test_an_image_starts_what_the_supervisor_starts(stage: str, tmp_path: Path) -> None:
     wanted = {"web": supervise._web, "worker": supervise._worker}[stage](Settings(home=tmp_path, host="0.0.0.0"))
