@@ -23,7 +23,7 @@ in_storage() { buildah "${storage[@]}" "$@"; }
 finish() {
     local status=$? pid
     [ "$status" = 0 ] || tail -n 30 "$work"/*.log >&2 || true
-    for pid in "${pids[@]}"; do kill -TERM -- "-$pid" 2>/dev/null && wait "$pid" 2>/dev/null; done
+    for pid in "${pids[@]}"; do stop "$pid" 2>/dev/null || true; done
     in_storage rm "${web:-}" "${worker:-}" >/dev/null 2>&1 || true
     rm -rf "$work"
     exit "$status"
@@ -40,15 +40,22 @@ run() {
         --env VERDRAFT_LOG_LEVEL=INFO "$container" -- "$@"
 }
 
-# start NAME CONTAINER COMMAND…: in the background, in a process group of its own.
+# start NAME CONTAINER COMMAND…: in the background.
 start() {
     local name="$1"
     shift
-    set -m
     run "$@" >"$work/$name.log" 2>&1 </dev/null &
-    set +m
-    pids+=($!)
+    pids=($! "${pids[@]}")
     started=$!
+}
+
+# stop PID: SIGTERM to the program itself; buildah would wait for ever for one that is told through it.
+stop() {
+    local program="$1"
+    while grep --quiet --extended-regexp '^(bash|buildah.*|exe)$' "/proc/$program/comm" && pgrep --parent "$program" >/dev/null; do
+        program="$(pgrep --parent "$program" | head -n 1)"
+    done
+    kill -TERM "$program" && wait "$1"
 }
 
 until_true() {
@@ -63,7 +70,7 @@ until_true() {
     return 1
 }
 
-command_of() { in_storage inspect --type image --format '{{range .Docker.config.Cmd}}{{.}} {{end}}' "$1"; }
+command_of() { in_storage inspect --type image --format '{{range .OCIv1.Config.Cmd}}{{.}} {{end}}' "$1"; }
 get() { curl --silent --show-error --fail --noproxy '*' "http://127.0.0.1:$PORT$1"; }
 
 if [ "${BUILD:-1}" != 0 ]; then
@@ -90,6 +97,7 @@ start postgres "$web" "$postgres/postgres" -D "$home/pg" -p "$((PORT + 1))" -c l
 start redis "$web" redis-server --bind 127.0.0.1 --port "$((PORT + 2))" --requirepass "$password" \
     --save '' --maxmemory 256mb --maxmemory-policy noeviction
 until_true 60 run "$web" env "PGPASSWORD=$password" "$postgres/createdb" -h 127.0.0.1 -p "$((PORT + 1))" -U verdraft verdraft
+run "$web" python3 -I -S scripts/healthcheck.py worker # the broker is there, and it is ours: it takes this password
 
 say "migrate"
 run "$web" alembic upgrade head
@@ -123,8 +131,7 @@ if [ "$BLOCKS" != 0 ]; then
 fi
 
 say "stopping the worker"
-kill -TERM -- "-$worker_pid"
-wait "$worker_pid" || say "it left with $?"
+stop "$worker_pid" || say "it left with $?"
 say "it is gone; written outside of its home and /tmp:"
 root="$(in_storage mount "$worker")"
 find "$root" -xdev -newer "$work/stamp" -type f -not -path "$root/tmp/*" -not -path "$root/etc/*" -not -path "$root/run/*" | head >&2
