@@ -7,11 +7,15 @@ import errno
 import os
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _OWN = Path("/proc/self/cgroup")
+_PREFIX = "verdraft"
+_FOREIGN = 0
+"""What the kernel says of a process that is not in the reader's pid namespace."""
 REMOVE_PATIENCE_S = 2.0
 
 
@@ -37,9 +41,11 @@ class Cgroup:
     def kill(self) -> None:
         """SIGKILL to everything inside, forks under way included (Linux 5.14)."""
         try:
-            (self.path / "cgroup.kill").write_text("1")
+            descriptor = os.open(self.path / "cgroup.kill", os.O_WRONLY)  # to create it would be refused otherwise
+            os.write(descriptor, b"1")
+            os.close(descriptor)
         except OSError as refused:
-            if refused.errno not in {errno.ENOENT, errno.EOPNOTSUPP}:
+            if refused.errno not in {errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP}:
                 raise
 
     def remove(self) -> None:
@@ -57,12 +63,20 @@ def make_cgroup(name: str) -> Cgroup | None:
     parent = _own_directory()
     if parent is None:
         return None
-    path = parent / f"verdraft-{re.sub(r'[^A-Za-z0-9-]', '-', name)}"
+    path = parent / f"{_PREFIX}-{re.sub(r'[^A-Za-z0-9-]', '-', name)}"
     try:
         path.mkdir(exist_ok=True)
     except OSError:
         return None
     return Cgroup(path) if os.access(path / "cgroup.procs", os.W_OK) else None
+
+
+def left_behind(lives: Callable[[str], bool]) -> tuple[Cgroup, ...]:
+    """Those whose supervisor, named first in their name, lives no more; what another pid namespace has is not ours."""
+    parent = _own_directory()
+    named = () if parent is None else parent.glob(f"{_PREFIX}-*-*-*")
+    abandoned = (Cgroup(path) for path in named if not lives(":".join(path.name.split("-")[1:3])))
+    return tuple(cgroup for cgroup in abandoned if _FOREIGN not in cgroup.members())
 
 
 def _own_directory() -> Path | None:

@@ -8,10 +8,11 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.engine.cgroup import Cgroup
+from worker.engine.cgroup import Cgroup, left_behind
 
 TAG_VARIABLE = "VERDRAFT_SESSION"
 SUPERVISOR_VARIABLE = "VERDRAFT_SUPERVISOR"
@@ -43,7 +44,8 @@ def child_setup(cores: tuple[int, ...], cgroup: Cgroup | None = None) -> Callabl
 
     def prepare() -> None:
         if cgroup is not None:
-            cgroup.enter()
+            with suppress(OSError):  # then the tags must do, as on a host without
+                cgroup.enter()
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != supervisor:  # it died before the request took effect
             os._exit(1)
@@ -79,6 +81,10 @@ def sweep_orphans() -> frozenset[int]:
     """Kill what a dead supervisor left behind; returns the pids. Other supervisors' engines are untouched."""
     found = orphans()
     kill(found)
+    for cgroup in left_behind(runs):  # who has cleared its environment is still in there
+        found |= cgroup.members()
+        cgroup.kill()
+        cgroup.remove()
     return found
 
 

@@ -169,7 +169,7 @@ class VllmServer:
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         containment.become_subreaper()
-        self._cgroup = make_cgroup(self._tag)
+        self._cgroup = make_cgroup(f"{containment.own_identity()}-{self._tag}")
         with self.log_path.open("wb") as log:
             return subprocess.Popen(
                 self.spec.argv,

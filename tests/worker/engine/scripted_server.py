@@ -91,11 +91,22 @@ def leave_orphan() -> None:
         os._exit(0)
 
 
+def leave_hidden() -> None:
+    """As ``leave_orphan``, and with an environment that tells nothing; its pid is written where ``HIDDEN`` says."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            sleeper = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+            os.execve(sys.executable, [sys.executable, "-c", sleeper, os.environ["HIDDEN"]], {})  # noqa: S606
+        os._exit(0)
+
+
 MODES: dict[str, Callable[[], None]] = {
     "die": die,
     "hang": hang,
     "deaf": ignore_terminate,
     "orphan": leave_orphan,
+    "hidden": leave_hidden,
 }
 
 
