@@ -82,7 +82,7 @@ class House:
             runtime_root=runtime_root,
             model_root=model_root,
             startup_timeout_s=20 if self.targets else 300,
-            lease_s=6,
+            lease_s=6 if self.targets else 15,
             wake_period_s=1.5,
             hang_timeout_s=2 if self.targets else 30,
             engine_log_bytes_max=8 * 1024**2,

@@ -13,8 +13,8 @@ from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning, Warnin
 from app.domain.vocabulary import FailureClass
 from app.evidence.repository import EvidenceRepository
 from app.evidence.views.repository import EvidenceViews
-from app.runs.facts import SessionFacts
 from app.leases.repository import Fenced
+from app.runs.facts import SessionFacts
 from tests.db.conftest import Bench
 from tests.factories import make_observation, make_trace
 
