@@ -111,10 +111,10 @@ def hold(directory: Path, names: Sequence[str]) -> Generator[Held]:
     with ExitStack() as stack:
         deadline = time.monotonic() + LOCK_PATIENCE_S
         descriptors = tuple(_lock(stack, directory, name, deadline) for name in names)
-        for name in filter(is_gpu, names):
-            if strangers := nvml.compute_processes(name):
-                raise AcceleratorUnfit(f"{name}: in use by processes {sorted(strangers)}")
-        baseline = {name: nvml.memory_used_bytes(name) for name in names if is_gpu(name)}
+        with _fit():
+            for name in filter(is_gpu, names):
+                _wait_for_strangers(name, deadline)
+            baseline = {name: nvml.memory_used_bytes(name) for name in names if is_gpu(name)}
         yield Held(tuple(names), descriptors, baseline)
 
 
@@ -131,6 +131,22 @@ def _lock(stack: ExitStack, directory: Path, name: str, deadline: float) -> int:
     return descriptor
 
 
+def _wait_for_strangers(name: str, deadline: float) -> None:
+    """What was just killed keeps its lock shorter than its context."""
+    while strangers := nvml.compute_processes(name):
+        if time.monotonic() > deadline:
+            raise AcceleratorUnfit(f"{name}: in use by processes {sorted(strangers)}")
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def _fit() -> Generator[None]:
+    try:
+        yield
+    except nvml.GpuLost as lost:
+        raise AcceleratorUnfit(str(lost)) from lost
+
+
 async def back_to_baseline(held: Held) -> None:
     """Wait until each GPU has its memory back. Raises ``AcceleratorUnfit`` where one does not."""
     deadline = time.monotonic() + BASELINE_PATIENCE_S
@@ -142,5 +158,6 @@ async def back_to_baseline(held: Held) -> None:
 
 
 def _left_bytes(held: Held) -> dict[str, int]:
-    excess = {name: nvml.memory_used_bytes(name) - before for name, before in held.baseline_bytes.items()}
+    with _fit():
+        excess = {name: nvml.memory_used_bytes(name) - before for name, before in held.baseline_bytes.items()}
     return {name: left for name, left in excess.items() if left > BASELINE_TOLERANCE_BYTES}

@@ -111,8 +111,11 @@ class _Ending:
     async def quarantine(self, reason: str) -> None:
         """Nothing runs on these accelerators again until a person has looked; the block goes elsewhere."""
         log.error("accelerator quarantined", accelerators=self.block.accelerators, reason=reason)
-        async with self.database.transaction() as session:
-            await AcceleratorRepository(session).quarantine(self.block.host, self.block.accelerators, reason)
+        host, names = self.block.host, self.block.accelerators
+        await self.database.persist(
+            lambda session: AcceleratorRepository(session).quarantine(host, names, reason),
+            patience_s=self.settings.self_fence_s,
+        )
         await self.give_back(_failure(FailureClass.INFRA, reason), tried=False)
 
     async def _say(

@@ -8,6 +8,10 @@ from typing import Any
 import pynvml
 
 
+class GpuLost(Exception):
+    """The driver cannot speak of this GPU any more: it fell off the bus, say."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU: ``uuid`` names it everywhere, also to CUDA."""
@@ -24,19 +28,24 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def memory_used_bytes(uuid: str) -> int:
-    """Device memory that is in use by anyone, the driver's own share included."""
-    with _driver():
-        return int(pynvml.nvmlDeviceGetMemoryInfo(_handle(uuid)).used)
+    """Device memory that is in use by anyone, the driver's own share included. Raises ``GpuLost``."""
+    with _device(uuid) as device:
+        return int(pynvml.nvmlDeviceGetMemoryInfo(device).used)
 
 
 def compute_processes(uuid: str) -> frozenset[int]:
-    """Pids of every process with a context on the GPU, as this pid namespace sees them."""
-    with _driver():
-        return frozenset(int(p.pid) for p in pynvml.nvmlDeviceGetComputeRunningProcesses(_handle(uuid)))
+    """Pids of every process with a context on the GPU, as this pid namespace sees them. Raises ``GpuLost``."""
+    with _device(uuid) as device:
+        return frozenset(int(p.pid) for p in pynvml.nvmlDeviceGetComputeRunningProcesses(device))
 
 
-def _handle(uuid: str) -> Any:
-    return pynvml.nvmlDeviceGetHandleByUUID(uuid)
+@contextmanager
+def _device(uuid: str) -> Generator[Any]:
+    try:
+        with _driver():
+            yield pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    except pynvml.NVMLError as error:
+        raise GpuLost(f"{uuid}: its driver says: {error}") from error
 
 
 @contextmanager
