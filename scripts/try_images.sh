@@ -52,7 +52,7 @@ start() {
 # stop PID: SIGTERM to the program itself; buildah would wait for ever for one that is told through it.
 stop() {
     local program="$1"
-    while grep --quiet --extended-regexp '^(bash|buildah.*|exe)$' "/proc/$program/comm" && pgrep --parent "$program" >/dev/null; do
+    while grep --quiet --extended-regexp '^(bash|buildah|memfd:buildah)' "/proc/$program/comm" && pgrep --parent "$program" >/dev/null; do
         program="$(pgrep --parent "$program" | head -n 1)"
     done
     kill -TERM "$program" && wait "$1"
