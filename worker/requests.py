@@ -15,7 +15,7 @@ from worker.replay.plan import SPIN_NS, Conversation, ReplayPlan, ReplayRequest
 COMPLETIONS_PATH = "/v1/completions"
 CHAT_PATH = "/v1/chat/completions"
 DRAIN_TIMEOUT_NS = 120 * NS_PER_S
-LEAD_IN_NS = NS_PER_S // 2
+LEAD_IN_NS = NS_PER_S // 4
 
 
 def replay_plan(
