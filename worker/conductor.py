@@ -109,14 +109,17 @@ class _Ending:
         await self._say(work, "given back", failure)
 
     async def quarantine(self, reason: str) -> None:
-        """Nothing runs on these accelerators again until a person has looked; the block goes elsewhere."""
+        """Nothing runs on these accelerators again until a person has looked; the block goes elsewhere.
+
+        It costs an attempt: an engine that cannot be ended must not take one accelerator of the fleet after the other.
+        """
         log.error("accelerator quarantined", accelerators=self.block.accelerators, reason=reason)
         host, names = self.block.host, self.block.accelerators
         await self.database.persist(
             lambda session: AcceleratorRepository(session).quarantine(host, names, reason),
             patience_s=self.settings.self_fence_s,
         )
-        await self.give_back(_failure(FailureClass.INFRA, reason), tried=False)
+        await self.give_back(_failure(FailureClass.INFRA, reason))
 
     async def _say(
         self, work: Callable[[LeaseRepository], Awaitable[None]], outcome: str, failure: Failure | None

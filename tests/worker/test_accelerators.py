@@ -195,13 +195,14 @@ async def test_a_gpu_that_keeps_memory_is_quarantined_and_its_block_goes_on_when
     only = await accelerator(conducting.database)
     assert only.state is AcceleratorState.QUARANTINED
     assert "GPU-0 by 19968 MiB" in str(only.reason)
-    assert sql(conducting.database, "SELECT state, attempt FROM block") == [("QUEUED", 0)]
+    assert sql(conducting.database, "SELECT state, attempt FROM block") == [("QUEUED", 1)]
     await conducting.conduct()
-    assert sql(conducting.database, "SELECT state, attempt FROM block") == [("QUEUED", 0)]
+    assert sql(conducting.database, "SELECT state, attempt FROM block") == [("QUEUED", 1)]
 
     gpus.write({})
     async with conducting.database.transaction() as session:
         await AcceleratorRepository(session).release(only.host, only.name)
+    sql(conducting.database, "UPDATE block SET not_before = NULL RETURNING id")
     await conducting.conduct()
     assert await conducting.state(manifest) == "FINISHED"
     evidence = await conducting.evidence(manifest)
