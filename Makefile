@@ -45,7 +45,7 @@ bench-replay: setup ## The replay engine beside the field's load generators, one
 	@$(BIN)/python -m benchmarks.replay $(ARGS)
 
 .PHONY: bench-conductor
-bench-conductor: setup ## What conducting costs beside measuring, and eight workers on one host (13 minutes)
+bench-conductor: setup ## What conducting costs beside measuring, and eight workers on one host (17 minutes)
 	@$(BIN)/python -m benchmarks.conductor $(ARGS)
 
 .PHONY: chaos
