@@ -78,7 +78,8 @@ def launch_spec(
 ) -> LaunchSpec:
     """The server of ``arm``; ``engine_cores`` (a list such as ``0,1``) compute, ``tree_cores`` hold all its processes.
 
-    ``devices`` are UUIDs of the GPUs that it may see. ``serve_flags`` are those that the installed runtime says it knows; ``None``, where it was not asked, gives all.
+    ``devices`` are UUIDs of the GPUs that it may see. ``serve_flags`` are those that the installed runtime says it
+    knows; ``None``, where it was not asked, gives all.
     Raises ``ManifestRefused`` for what the engine would accept and then silently not do, and for a flag it lacks.
     """
     _refuse_silent_substitutes(manifest, arm, socket_path)
