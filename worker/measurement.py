@@ -136,7 +136,7 @@ async def _keep_half(bench: Bench, run_id: UUID, directory: Path, sampler: Sampl
 
 
 async def _record(bench: Bench, run_id: UUID, record: ReplayRecord, sampler: Sampler) -> None:
-    await bench.recorder.record_replay(run_id, record.observations, sampler.gauges(record.started_monotonic_ns))
+    await bench.recorder.record_replay(run_id, record.observations, sampler.series(record.started_monotonic_ns))
     await bench.recorder.archive("raw-reads", record.raw_path, run_id=run_id)
     await bench.recorder.archive("raw-stamps", record.stamps_path, run_id=run_id)
 

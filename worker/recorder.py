@@ -13,10 +13,11 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.session import Database
-from app.domain.evidence import CounterDeltas, Failure, Gauges
+from app.domain.evidence import CounterDeltas, Failure
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.observation import RequestObservation
 from app.domain.run_summary import summarise
+from app.domain.series import Series
 from app.domain.startup import StartupWarning
 from app.evidence.repository import EvidenceRepository
 from app.leases.repository import ClaimedBlock
@@ -70,14 +71,15 @@ class Recorder:
         """A new run in state MEASURING."""
         return await self._write(lambda runs: runs.start_run(session_id, self.block.fence, workload, load, attempt))
 
-    async def record_replay(self, run_id: UUID, observations: tuple[RequestObservation, ...], gauges: Gauges) -> None:
-        """The raw cases and the scraped series of a run, kept even where the run then fails."""
+    async def record_replay(
+        self, run_id: UUID, observations: tuple[RequestObservation, ...], series: tuple[Series, ...]
+    ) -> None:
+        """The raw cases of a run and what was sampled meanwhile, kept even where the run then fails."""
 
         async def record(session: AsyncSession) -> None:
             evidence = EvidenceRepository(session)
             await evidence.record_observations(run_id, self.block.fence, observations)
-            for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"):
-                await evidence.record_series(run_id, f"vllm:{name}", {}, gauges.at_ns, getattr(gauges, name))
+            await evidence.record_series(run_id, self.block.fence, series)
 
         await self.database.persist(record, patience_s=self.patience_s)
 

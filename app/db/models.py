@@ -16,6 +16,7 @@ from app.domain.lifecycle import AcceleratorState, BlockState, ExperimentState, 
 from app.domain.startup import ConfigSource
 from app.domain.vocabulary import Outcome
 
+PARTITIONED_BY_EXPERIMENT = {"postgresql_partition_by": "LIST (experiment)"}
 FAILURES = "ix_{}_failures"
 """Few rows failed, and the operations page asks for the newest of them every few seconds."""
 
@@ -111,6 +112,9 @@ class SessionRow(Base):
     log_sha256: Mapped[str | None]
     resolved_config: Mapped[Json] = mapped_column(default=dict)
     memory: Mapped[Json] = mapped_column(default=dict)
+    memory_breakdown: Mapped[Json | None]
+    devices: Mapped[list[Json]] = mapped_column(default=list)
+    """What each GPU's driver says of it; empty without one."""
     warnings: Mapped[list[Json]] = mapped_column(default=list)
     canary: Mapped[Json | None]
     flags_left_out: Mapped[Json] = mapped_column(default=dict)
@@ -138,17 +142,23 @@ class RunRow(Base):
     failure: Mapped[Json | None]
     counters: Mapped[Json | None]
     summary: Mapped[Json | None]
+    controls: Mapped[list[Json]] = mapped_column(default=list)
+    """What was controlled in this run alone, each with its figure, threshold and outcome."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     finished_at: Mapped[datetime | None]
 
 
 class ObservationRow(Base):
-    """One offered request. The key leads with the experiment, so the table can be partitioned by it."""
+    """One offered request, in its experiment's partition.
+
+    Whoever writes holds the run in the same transaction: a foreign key would look again for each of millions of rows.
+    """
 
     __tablename__ = "observation"
+    __table_args__ = (PARTITIONED_BY_EXPERIMENT,)
 
     experiment: Mapped[str] = mapped_column(primary_key=True)
-    run_id: Mapped[UUID] = mapped_column(ForeignKey(RunRow.id, ondelete="CASCADE"), primary_key=True, index=True)
+    run_id: Mapped[UUID] = mapped_column(primary_key=True)
     request_id: Mapped[str] = mapped_column(primary_key=True)
     outcome: Mapped[Outcome] = mapped_column(word(Outcome, "outcome"))
     due_ns: Mapped[int]
@@ -180,13 +190,17 @@ class ObservationRow(Base):
 
 
 class SeriesRow(Base):
-    """One scraped metric of one run: times from the replay's start and values."""
+    """A stretch of one sampled quantity of one run: times from the replay's start and values."""
 
     __tablename__ = "series"
+    __table_args__ = (Index(None, "run_id"), PARTITIONED_BY_EXPERIMENT)
 
+    experiment: Mapped[str] = mapped_column(primary_key=True)
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
-    run_id: Mapped[UUID] = mapped_column(ForeignKey(RunRow.id, ondelete="CASCADE"), index=True)
+    run_id: Mapped[UUID]
     name: Mapped[str]
+    chunk: Mapped[int]
+    """Counts from 0; a long run's samples are in several rows."""
     labels: Mapped[Json]
     at_ns: Mapped[list[int]]
     values: Mapped[list[float]] = mapped_column(ARRAY(Double))
@@ -204,6 +218,33 @@ class ArtifactRow(Base):
     run_id: Mapped[UUID | None] = mapped_column(ForeignKey(RunRow.id, ondelete="CASCADE"), index=True)
     path: Mapped[str]
     bytes: Mapped[int]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ReportRow(Base):
+    """A report by what it depends on: computed once, since it is a pure function of its key."""
+
+    __tablename__ = "report"
+
+    experiment: Mapped[str] = mapped_column(ForeignKey(ExperimentRow.digest, ondelete="CASCADE"), primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    """Digest over the committed blocks and the analysis version."""
+    document: Mapped[bytes] = mapped_column(LargeBinary)
+    """Canonical JSON under zstd."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ImportedResultRow(Base):
+    """A result of another tool, for reading side by side: nothing of it was controlled here."""
+
+    __tablename__ = "imported_result"
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    """Of the file's bytes."""
+    experiment_id: Mapped[str | None] = mapped_column(ForeignKey(ExperimentRow.digest, ondelete="SET NULL"), index=True)
+    label: Mapped[str]
+    tool: Mapped[str]
+    document: Mapped[Json]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 

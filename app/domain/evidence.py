@@ -7,10 +7,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.device import Device
 from app.domain.engine_version import PER_REQUEST_SPECULATION_FLAG
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.manifest import Manifest
+from app.domain.memory import MemoryBreakdown
 from app.domain.observation import RequestObservation
+from app.domain.series import Series
 from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 from app.domain.trace import Requests
 from app.domain.vocabulary import WARMUP, FailureClass, Sha256
@@ -43,15 +46,6 @@ class CounterDeltas(_Frozen):
     spec_decode_num_accepted_tokens_per_pos: tuple[int, ...] | None = None
 
 
-class Gauges(_Frozen):
-    """One-second samples of a run: ``at_ns`` counts from the replay's start, as in observations."""
-
-    at_ns: tuple[int, ...] = ()
-    num_requests_running: tuple[float, ...] = ()
-    num_requests_waiting: tuple[float, ...] = ()
-    kv_cache_usage_perc: tuple[float, ...] = ()
-
-
 class RunEvidence(_Frozen):
     """One run of one arm in one block."""
 
@@ -65,7 +59,8 @@ class RunEvidence(_Frozen):
     failure: Failure | None = None
     observations: tuple[RequestObservation, ...] = ()
     counters: CounterDeltas | None = None
-    gauges: Gauges = Gauges()
+    series: tuple[Series, ...] = ()
+    """What was sampled while it ran: the engine's metrics, its devices and its host."""
 
 
 class SessionEvidence(_Frozen):
@@ -84,6 +79,9 @@ class SessionEvidence(_Frozen):
     """The engine's own statement of its configuration, flattened ``section.key`` → value."""
     memory: dict[str, str] = {}
     """Memory lines of the start-up log, name → value as printed."""
+    memory_breakdown: MemoryBreakdown | None = None
+    devices: tuple[Device, ...] = ()
+    """The GPUs that it had, by their driver; empty without one."""
     warnings: tuple[StartupWarning, ...] = ()
     """Known warnings of the whole session's log, those of its measurement too."""
     canary: CanaryFacts | None = None

@@ -4,13 +4,14 @@ Only vLLM's own metrics are kept; values are always summed over the labels not a
 as ``engine``). A missing metric or a counter that went backwards is refused by name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.domain.errors import EvidenceRefused
 from app.domain.evidence import CounterDeltas
+from app.domain.series import Series
 from app.domain.startup import CanaryFacts
 
 PREFIX = "vllm:"
@@ -26,6 +27,13 @@ DRAFTS = "vllm:spec_decode_num_drafts_total"
 DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED_TOKENS = "vllm:spec_decode_num_accepted_tokens_total"
 ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+
+CACHE_CONFIG = "vllm:cache_config_info"
+"""A configuration in the form of a metric; its labels are its values."""
+SUMMED_LABELS = frozenset({"engine", "model_name"})
+
+SeriesKey = tuple[str, frozenset[tuple[str, str]]]
+"""A sample's name and the labels that are kept."""
 
 SERVED_REASONS = ("stop", "length", "repetition")
 """vLLM counts aborted and failed requests as "success" too; those reasons are left out."""
@@ -61,7 +69,18 @@ class Exposition:
         """Every value the label takes in the metric."""
         return frozenset(s.labels[label] for s in self.samples.get(name, ()) if label in s.labels)
 
-    def counters(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    def summed(self) -> dict[SeriesKey, float]:
+        """Every value but histogram buckets, summed over the labels that tell engines and models apart."""
+        sums: dict[SeriesKey, float] = {}
+        for name, samples in self.samples.items():
+            if name.endswith("_bucket") or name == CACHE_CONFIG:
+                continue
+            for sample in samples:
+                key = (name, frozenset(item for item in sample.labels.items() if item[0] not in SUMMED_LABELS))
+                sums[key] = sums.get(key, 0.0) + sample.value
+        return sums
+
+    def counters(self) -> dict[SeriesKey, float]:
         """Every counter series of the server, for telling whether two scrapes are equal."""
         return {
             (name, frozenset(sample.labels.items())): sample.value
@@ -111,6 +130,23 @@ def counter_deltas(before: Exposition, after: Exposition) -> CounterDeltas:
         spec_decode_num_draft_tokens=_optional_delta(before, after, DRAFT_TOKENS),
         spec_decode_num_accepted_tokens=_optional_delta(before, after, ACCEPTED_TOKENS),
         spec_decode_num_accepted_tokens_per_pos=_per_position(before, after),
+    )
+
+
+def sampled(scrapes: Sequence[tuple[int, Exposition]]) -> tuple[Series, ...]:
+    """Scrapes of one server as series; ``scrapes`` are (nanoseconds on the run's clock, scrape) in order of time.
+
+    Histograms give their sum and count. Where a name is missing from a scrape its series has no sample there.
+    """
+    points: dict[SeriesKey, tuple[list[int], list[float]]] = {}
+    for at_ns, exposition in scrapes:
+        for key, value in exposition.summed().items():
+            at, values = points.setdefault(key, ([], []))
+            at.append(at_ns)
+            values.append(value)
+    return tuple(
+        Series(name=name, labels=dict(labels), at_ns=tuple(at), values=tuple(values))
+        for (name, labels), (at, values) in sorted(points.items(), key=lambda item: (item[0][0], sorted(item[0][1])))
     )
 
 

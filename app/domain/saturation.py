@@ -12,9 +12,11 @@ from scipy import stats
 
 from app.domain.condition import Condition, expand
 from app.domain.evidence import ExperimentEvidence, RunEvidence
+from app.domain.exposition import WAITING
 from app.domain.latency import e2e_ns
 from app.domain.observation import RequestObservation
 from app.domain.pairing import CompleteBlocks
+from app.domain.series import the_one
 from app.domain.vocabulary import NS_PER_S, Outcome, Saturation
 
 BACKLOG_GROWTH_MAX = 0.02
@@ -79,7 +81,8 @@ def _mean_e2e_ns(run: RunEvidence) -> float | None:
 
 def _waiting_at_last_arrival(run: RunEvidence) -> float | None:
     last_due = max((o.due_ns for o in run.observations), default=0)
-    samples = zip(run.gauges.at_ns, run.gauges.num_requests_waiting, strict=True)
+    sampled = the_one(run.series, WAITING)
+    samples = zip(sampled.at_ns, sampled.values, strict=True) if sampled else ()
     before = [waiting for at, waiting in samples if at <= last_due]
     return before[-1] if before else None
 

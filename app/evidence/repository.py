@@ -4,6 +4,7 @@ Observations go in by COPY. A report reads only the committed attempt of each bl
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID
@@ -13,6 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.base import Json
 from app.db.models import (
     ArtifactRow,
     BlockRow,
@@ -25,12 +27,11 @@ from app.db.models import (
     TraceRow,
 )
 from app.db.repository import Fenced, counts, hold_run, hold_session
-from app.domain.errors import EvidenceRefused, NotFound
+from app.domain.errors import NotFound
 from app.domain.evidence import (
     CounterDeltas,
     ExperimentEvidence,
     Failure,
-    Gauges,
     RunEvidence,
     SessionEvidence,
     labels_of,
@@ -38,6 +39,7 @@ from app.domain.evidence import (
 from app.domain.lifecycle import BlockState
 from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation, SpeculationCounts
+from app.domain.series import Series
 from app.domain.trace import Trace, parse_trace
 from app.evidence.packing import PackedTrace, StoredTrace, pack_trace, unpack_lines
 
@@ -46,6 +48,8 @@ _EXACT = ("text", "reasoning", "tool_calls", "error")
 _PLAIN = tuple(name for name in RequestObservation.model_fields if name not in {"speculation", *_EXACT})
 _SPECULATION = tuple(SpeculationCounts.model_fields)
 _COPY_COLUMNS = ("experiment", "run_id", *_PLAIN, *_EXACT, *_SPECULATION)
+SAMPLES_PER_ROW = 3600
+"""An hour at one sample a second, six minutes at ten."""
 _COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
 
 
@@ -74,13 +78,21 @@ class EvidenceRepository:
             for observation in observations:
                 await copy.write_row((experiment_id, run_id, *_cells(observation)))
 
-    async def record_series(
-        self, run_id: UUID, name: str, labels: dict[str, str], at_ns: Sequence[int], values: Sequence[float]
-    ) -> None:
-        """Add one scraped metric of a run; ``at_ns`` counts from the replay's start."""
-        await self._hold_own_run(run_id)
-        self._session.add(
-            SeriesRow(run_id=run_id, name=name, labels={**labels}, at_ns=list(at_ns), values=list(values))
+    async def record_series(self, run_id: UUID, fence: int, series: Sequence[Series]) -> None:
+        """Add what was sampled while a run went on, a row for each stretch; raises ``Fenced``."""
+        experiment_id = await hold_run(self._session, run_id, fence)
+        self._session.add_all(
+            SeriesRow(
+                experiment=experiment_id,
+                run_id=run_id,
+                name=whole.name,
+                chunk=index // SAMPLES_PER_ROW,
+                labels={**whole.labels},
+                at_ns=list(whole.at_ns[index : index + SAMPLES_PER_ROW]),
+                values=list(whole.values[index : index + SAMPLES_PER_ROW]),
+            )
+            for whole in series
+            for index in range(0, len(whole.at_ns), SAMPLES_PER_ROW)
         )
         await self._session.flush()
 
@@ -181,15 +193,19 @@ class EvidenceRepository:
             .order_by(BlockRow.index, SessionRow.position, RunRow.started_at)
         )
         rows = (await self._session.execute(query)).all()
-        return tuple([await self._run_evidence(run, arm, index) for run, arm, index in rows])
+        return tuple([await self._run_evidence(experiment_id, run, arm, index) for run, arm, index in rows])
 
-    async def _run_evidence(self, run: RunRow, arm: str, block: int) -> RunEvidence:
+    async def _run_evidence(self, experiment_id: str, run: RunRow, arm: str, block: int) -> RunEvidence:
         observations = await self._session.scalars(
             select(ObservationRow)
-            .where(ObservationRow.run_id == run.id)
+            .where(ObservationRow.experiment == experiment_id, ObservationRow.run_id == run.id)
             .order_by(ObservationRow.due_ns, ObservationRow.request_id)
         )
-        series = await self._session.scalars(select(SeriesRow).where(SeriesRow.run_id == run.id))
+        rows = await self._session.scalars(
+            select(SeriesRow)
+            .where(SeriesRow.experiment == experiment_id, SeriesRow.run_id == run.id)
+            .order_by(SeriesRow.name, SeriesRow.labels, SeriesRow.chunk)
+        )
         return RunEvidence(
             block=block,
             arm=arm,
@@ -200,7 +216,7 @@ class EvidenceRepository:
             failure=None if run.failure is None else Failure.model_validate(run.failure),
             observations=tuple(observation_of(row) for row in observations),
             counters=None if run.counters is None else CounterDeltas.model_validate(run.counters),
-            gauges=_gauges(series),
+            series=joined_series(rows),
         )
 
     async def _hold_own_run(self, run_id: UUID) -> None:
@@ -247,14 +263,16 @@ def _session_evidence(row: SessionRow, block: int) -> SessionEvidence:
     )
 
 
-def _gauges(series: Iterable[SeriesRow]) -> Gauges:
-    """The sampler's series as one value; names carry vLLM's prefix, all share the sampler's times."""
-    found = {row.name.removeprefix("vllm:"): row for row in series}
-    wanted = [name for name in Gauges.model_fields if name != "at_ns"]
-    missing = [name for name in wanted if name not in found]
-    if len(missing) == len(wanted):
-        return Gauges()
-    if missing:
-        raise EvidenceRefused.of("series", f"a run lacks the series {missing[0]}", "measure the experiment again")
-    values = {name: found[name].values for name in wanted}
-    return Gauges.model_validate({"at_ns": found[wanted[0]].at_ns, **values})
+def joined_series(rows: Iterable[SeriesRow]) -> tuple[Series, ...]:
+    """Each quantity's stretches as one; the rows come by name, labels and chunk."""
+    groups = groupby(rows, key=lambda row: (row.name, row.labels))
+    return tuple(_joined(name, labels, list(stretches)) for (name, labels), stretches in groups)
+
+
+def _joined(name: str, labels: Json, stretches: Sequence[SeriesRow]) -> Series:
+    return Series(
+        name=name,
+        labels={key: str(value) for key, value in labels.items()},
+        at_ns=tuple(at for row in stretches for at in row.at_ns),
+        values=tuple(value for row in stretches for value in row.values),
+    )

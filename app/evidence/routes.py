@@ -7,10 +7,11 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from app.domain.errors import NotFound, TraceRefused
+from app.domain.series import Series
 from app.domain.vocabulary import Sha256
 from app.errors import PayloadTooLarge, UnsupportedMediaType, responses
 from app.evidence.examples import TRACE
-from app.evidence.schemas import CapabilityRead, ObservationPage, SeriesRead, TraceRead
+from app.evidence.schemas import CapabilityRead, ObservationPage, TraceRead
 from app.evidence.service import EvidenceService
 from app.intake import DocumentRefused
 from app.state import DatabaseDep, SettingsDep
@@ -81,8 +82,8 @@ async def list_observations(
 
 
 @router.get("/runs/{run_id}/series", responses=responses(NotFound))
-async def list_series(run_id: UUID, service: ServiceDep) -> list[SeriesRead]:
-    """The engine's metrics as scraped during a run."""
+async def list_series(run_id: UUID, service: ServiceDep) -> list[Series]:
+    """What was sampled during a run: the engine's metrics, its devices and its host."""
     return await service.series(run_id)
 
 

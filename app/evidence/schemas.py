@@ -29,15 +29,6 @@ class ObservationPage(_Read):
     next_cursor: str | None
 
 
-class SeriesRead(_Read):
-    """One scraped metric of one run."""
-
-    name: str
-    labels: dict[str, str]
-    at_ns: list[int] = Field(description="Nanoseconds from the replay's start.")
-    values: list[float]
-
-
 class CapabilityRead(_Read):
     """What one worker can run."""
 

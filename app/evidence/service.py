@@ -9,12 +9,13 @@ from anyio import to_thread
 
 from app.db.session import Database
 from app.domain.errors import NotFound, TraceRefused
+from app.domain.series import Series
 from app.domain.trace import TraceRequest
 from app.domain.trace_scan import summarise
 from app.domain.trace_summary import TraceSummary
 from app.evidence.packing import PackedTrace, in_chunks, pack_trace, unpack_lines, unpack_upload
 from app.evidence.repository import EvidenceRepository
-from app.evidence.schemas import CapabilityRead, ObservationPage, SeriesRead, TraceRead
+from app.evidence.schemas import CapabilityRead, ObservationPage, TraceRead
 from app.evidence.views.repository import EvidenceViews
 from app.settings import Settings
 
@@ -82,8 +83,8 @@ class EvidenceService:
         items = found[:limit]
         return ObservationPage(items=items, next_cursor=items[-1].request_id if len(found) > limit else None)
 
-    async def series(self, run_id: UUID) -> list[SeriesRead]:
-        """A run's scraped metrics; raises ``NotFound``."""
+    async def series(self, run_id: UUID) -> list[Series]:
+        """What was sampled during a run; raises ``NotFound``."""
         async with self._database.reader() as session:
             return await EvidenceViews(session).series(run_id)
 

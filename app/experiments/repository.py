@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.accelerators.repository import AcceleratorRepository
 from app.db.models import BlockRow, CapabilityRow, ExperimentRow, RunRow, SessionRow
+from app.db.partitions import create_partitions
 from app.db.repository import settle, shown
 from app.domain.errors import NotFound
 from app.domain.evidence import Failure
@@ -41,6 +42,7 @@ class ExperimentRepository:
         added = insert(ExperimentRow).values(row).on_conflict_do_nothing().returning(ExperimentRow.digest)
         if await self._session.scalar(added) is None:
             return False
+        await create_partitions(self._session, manifest.digest)
         self._session.add_all(_queued(manifest, block.index) for block in plan(manifest))
         await self._session.flush()
         return True

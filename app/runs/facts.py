@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from app.domain.device import Device
+from app.domain.memory import MemoryBreakdown
 from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 
 
@@ -17,4 +19,6 @@ class SessionFacts:
     config_source: ConfigSource | None = None
     warnings: tuple[StartupWarning, ...] = ()
     canary: CanaryFacts | None = None
+    memory_breakdown: MemoryBreakdown | None = None
+    devices: tuple[Device, ...] = ()
     flags_left_out: dict[str, str] = field(default_factory=dict[str, str])

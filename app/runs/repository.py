@@ -7,6 +7,7 @@ reaper. Locks are taken block first, experiment last.
 from collections.abc import Sequence
 from uuid import UUID
 
+from pydantic import BaseModel
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -14,6 +15,7 @@ from app.db.base import Json
 from app.db.models import BlockRow, RunRow, SessionRow
 from app.db.repository import failure_document, hold, hold_run, hold_session, storable, touch
 from app.domain.condition import Condition
+from app.domain.control import Control
 from app.domain.errors import IllegalTransition
 from app.domain.evidence import CounterDeltas, Failure
 from app.domain.lifecycle import (
@@ -107,8 +109,10 @@ class SessionRepository:
                 resolved_config=storable(facts.resolved_config),
                 config_source=facts.config_source,
                 memory=storable(facts.memory),
-                warnings=_documents(facts.warnings),
-                canary=None if facts.canary is None else facts.canary.model_dump(mode="json"),
+                memory_breakdown=_maybe(facts.memory_breakdown),
+                devices=[_document(device) for device in facts.devices],
+                warnings=[_document(warning) for warning in facts.warnings],
+                canary=_maybe(facts.canary),
                 flags_left_out=storable(facts.flags_left_out),
             )
         )
@@ -118,7 +122,9 @@ class SessionRepository:
         """Replace the session's warnings by those of its whole log."""
         experiment_id = await hold_session(self._session, session_id, fence)
         await self._session.execute(
-            update(SessionRow).where(SessionRow.id == session_id).values(warnings=_documents(warnings))
+            update(SessionRow)
+            .where(SessionRow.id == session_id)
+            .values(warnings=[_document(warning) for warning in warnings])
         )
         await touch(self._session, experiment_id)
 
@@ -147,8 +153,9 @@ class SessionRepository:
         failure: Failure | None,
         counters: CounterDeltas | None,
         summary: RunSummary | None,
+        controls: Sequence[Control] = (),
     ) -> None:
-        """End a run with its counters and live summary; raises ``Fenced`` or ``IllegalTransition``."""
+        """End a run with its counters, live summary and controls; raises ``Fenced`` or ``IllegalTransition``."""
         experiment_id = await hold_run(self._session, run_id, fence)
         ended = await self._session.scalar(
             update(RunRow)
@@ -156,8 +163,9 @@ class SessionRepository:
             .values(
                 state=state,
                 failure=failure_document(failure),
-                counters=None if counters is None else counters.model_dump(mode="json"),
-                summary=None if summary is None else summary.model_dump(mode="json"),
+                counters=_maybe(counters),
+                summary=_maybe(summary),
+                controls=[_document(control) for control in controls],
                 finished_at=func.clock_timestamp(),
             )
             .returning(RunRow.id)
@@ -181,5 +189,9 @@ class SessionRepository:
         )
 
 
-def _documents(warnings: Sequence[StartupWarning]) -> list[Json]:
-    return [storable(warning.model_dump(mode="json")) for warning in warnings]
+def _document(value: BaseModel) -> Json:
+    return storable(value.model_dump(mode="json"))
+
+
+def _maybe(value: BaseModel | None) -> Json | None:
+    return None if value is None else _document(value)

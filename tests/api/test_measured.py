@@ -17,6 +17,7 @@ from app.domain.evidence import CounterDeltas
 from app.domain.lifecycle import BlockState, RunState, SessionState
 from app.domain.report import Report
 from app.domain.run_summary import summarise
+from app.domain.series import Series
 from app.errors import TooManyStreams
 from app.evidence.repository import EvidenceRepository
 from app.experiments.events import Streams
@@ -62,8 +63,8 @@ async def measure_block(database: Database) -> None:
                 for i, r in enumerate(REQUESTS)
             )
             await evidence.record_observations(run_id, block.fence, seen)
-            for name in GAUGES:
-                await evidence.record_series(run_id, f"vllm:{name}", {}, (0,), (1.0,))
+            sampled = [Series(name=f"vllm:{name}", at_ns=(0,), values=(1.0,)) for name in GAUGES]
+            await evidence.record_series(run_id, block.fence, sampled)
             counters = CounterDeltas(
                 prompt_tokens=6, generation_tokens=8, request_success=2, num_preemptions=0, **_spec(speculates)
             )

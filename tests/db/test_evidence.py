@@ -9,9 +9,10 @@ from app.domain.errors import NotFound
 from app.domain.evidence import CounterDeltas, Failure
 from app.domain.lifecycle import BlockState, RunState, SessionState
 from app.domain.observation import RequestObservation, SpeculationCounts
+from app.domain.series import Series
 from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning, WarningEffect
 from app.domain.vocabulary import FailureClass
-from app.evidence.repository import EvidenceRepository
+from app.evidence.repository import SAMPLES_PER_ROW, EvidenceRepository
 from app.evidence.views.repository import EvidenceViews
 from app.leases.repository import Fenced
 from app.runs.facts import SessionFacts
@@ -19,6 +20,17 @@ from tests.db.conftest import Bench
 from tests.factories import make_observation, make_trace
 
 COUNTS = CounterDeltas(prompt_tokens=6, generation_tokens=8, request_success=2, num_preemptions=0)
+SAMPLED = (
+    Series(name="vllm:kv_cache_usage_perc", at_ns=(0, 10), values=(0.25, 0.5)),
+    Series(
+        name="vllm:num_requests_waiting_by_reason",
+        labels={"reason": "capacity"},
+        at_ns=tuple(range(SAMPLES_PER_ROW + 2)),
+        values=tuple(map(float, range(SAMPLES_PER_ROW + 2))),
+    ),
+    Series(name="vllm:num_requests_waiting_by_reason", labels={"reason": "deferred"}, at_ns=(0,), values=(1.0,)),
+)
+"""The long one takes two rows."""
 WARNED = StartupWarning(name="k_defaulted", effect=WarningEffect.FAILS_PREFLIGHT, reason="why", line="odd")
 
 
@@ -30,9 +42,7 @@ async def record(bench: Bench, *observations: RequestObservation) -> str:
     async with bench.database.transaction() as session:
         evidence = EvidenceRepository(session)
         await evidence.record_observations(run_id, block.fence, observations)
-        await evidence.record_series(run_id, "vllm:num_requests_running", {}, (0, 10), (1.0, 2.0))
-        await evidence.record_series(run_id, "vllm:num_requests_waiting", {}, (0, 10), (0.0, 1.0))
-        await evidence.record_series(run_id, "vllm:kv_cache_usage_perc", {}, (0, 10), (0.25, 0.5))
+        await evidence.record_series(run_id, block.fence, SAMPLED)
         await evidence.record_artifact("engine-log", "e" * 64, "ee/log", session_id, None, 3)
     await bench.finish_run(block, session_id, run_id)
     await bench.finish(block, BlockState.SUCCEEDED)
@@ -53,10 +63,7 @@ async def test_observations_series_and_sessions_come_back(bench: Bench) -> None:
     (run,) = evidence.runs
     assert run.observations == (make_observation(), awkward)
     assert (run.block, run.arm, run.workload, run.load) == (0, "target-only", "tasks", "low")
-    assert run.gauges.at_ns == (0, 10)
-    assert run.gauges.num_requests_running == (1.0, 2.0)
-    assert run.gauges.kv_cache_usage_perc == (0.25, 0.5)
-    assert run.gauges.num_requests_waiting == (0.0, 1.0)
+    assert run.series == SAMPLED
     assert [s.state for s in evidence.sessions] == [SessionState.SUCCEEDED]
     assert [label.request_id for label in evidence.labels["tasks"]] == ["tasks-low-0", "tasks-low-1"]
     assert evidence.content_valid == {"tasks": True}
@@ -142,7 +149,7 @@ async def test_a_lost_lease_cannot_add_evidence(bench: Bench) -> None:
     await bench.expire(block)
     for write in (
         lambda e: e.record_observations(run_id, block.fence, [make_observation()]),
-        lambda e: e.record_series(run_id, "vllm:num_requests_running", {}, (0,), (1.0,)),
+        lambda e: e.record_series(run_id, block.fence, SAMPLED),
         lambda e: e.record_artifact("engine-log", "e" * 64, "ee/log", session_id, None, 3),
         lambda e: e.record_artifact("raw-reads", "e" * 64, "ee/log", None, run_id, 3),
     ):

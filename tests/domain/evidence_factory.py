@@ -9,14 +9,15 @@ from app.domain.evidence import (
     CounterDeltas,
     ExperimentEvidence,
     Failure,
-    Gauges,
     RequestLabels,
     RunEvidence,
     SessionEvidence,
 )
+from app.domain.exposition import WAITING
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.manifest import Manifest, parse_manifest
 from app.domain.observation import RequestObservation, SpeculationCounts
+from app.domain.series import Series
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, NS_PER_S, FailureClass, Outcome
 
 K = 4
@@ -157,7 +158,7 @@ def make_run(block: int, arm: str, workload: str, load: str, *, speed: float, di
             if speculates
             else None,
         ),
-        gauges=Gauges(at_ns=(0,), num_requests_running=(0.0,), num_requests_waiting=(0.0,), kv_cache_usage_perc=(0.1,)),
+        series=(Series(name=WAITING, at_ns=(0,), values=(0.0,)),),
     )
 
 

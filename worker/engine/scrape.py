@@ -7,16 +7,18 @@ measured host as little as they can.
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
-from app.domain.evidence import Failure, Gauges
-from app.domain.exposition import KV_CACHE_USAGE, RUNNING, WAITING, Exposition, parse_exposition
+from app.domain.evidence import Failure
+from app.domain.exposition import RUNNING, WAITING, Exposition, parse_exposition, sampled
 from app.domain.launch import PINNED_ENVIRONMENT
+from app.domain.series import Series
 from app.domain.vocabulary import FailureClass
 
 PERIOD_S = 1.0
@@ -129,20 +131,15 @@ class Sampler:
         """Monotonic nanoseconds of each scrape, and the scrape."""
         return tuple((at_ns, parse_exposition(text)) for at_ns, text in self._texts)
 
-    def gauges(self, started_monotonic_ns: int) -> Gauges:
-        """The gauges of the scrapes since the replay's start, with times counted from it."""
-        rows = list(self._rows(started_monotonic_ns))
-        return Gauges(
-            at_ns=tuple(at_ns for at_ns, _ in rows),
-            num_requests_running=tuple(e.value(RUNNING) for _, e in rows),
-            num_requests_waiting=tuple(e.value(WAITING) for _, e in rows),
-            kv_cache_usage_perc=tuple(e.value(KV_CACHE_USAGE) for _, e in rows),
-        )
+    def series(self, started_monotonic_ns: int) -> tuple[Series, ...]:
+        """Everything that was scraped since the replay's start, with times counted from it."""
+        scrapes = [(at_ns - started_monotonic_ns, exposition) for at_ns, exposition in self.samples]
+        return sampled([scrape for scrape in scrapes if scrape[0] >= 0])
 
-    def _rows(self, started_monotonic_ns: int) -> Iterator[tuple[int, Exposition]]:
-        for at_ns, exposition in self.samples:
-            if at_ns >= started_monotonic_ns:
-                yield at_ns - started_monotonic_ns, exposition
+    def write(self, path: Path) -> None:
+        """The scrapes as they came, one JSON object a line: its monotonic time and its text."""
+        lines = (json.dumps({"monotonic_ns": at_ns, "text": text}) for at_ns, text in self._texts)
+        path.write_text("".join(f"{line}\n" for line in lines))
 
     async def _sample(self) -> None:
         due = time.monotonic()

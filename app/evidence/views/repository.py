@@ -5,14 +5,24 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models import ArtifactRow, CapabilityRow, ObservationRow, RunRow, SeriesRow, SessionRow, TraceRow
+from app.db.models import (
+    ArtifactRow,
+    BlockRow,
+    CapabilityRow,
+    ObservationRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+    TraceRow,
+)
 from app.domain.errors import NotFound
 from app.domain.observation import RequestObservation
+from app.domain.series import Series
 from app.domain.trace import TraceRequest
 from app.domain.trace_summary import TraceSummary
 from app.evidence.packing import HEAD_BYTES, first_requests
-from app.evidence.repository import observation_of
-from app.evidence.schemas import ArtifactRead, CapabilityRead, SeriesRead, TraceRead
+from app.evidence.repository import joined_series, observation_of
+from app.evidence.schemas import ArtifactRead, CapabilityRead, TraceRead
 
 
 class EvidenceViews:
@@ -62,19 +72,16 @@ class EvidenceViews:
 
     async def observations(self, run_id: UUID, after: str, limit: int) -> list[RequestObservation]:
         """Those of a run whose request id comes after ``after``; raises ``NotFound`` for an unknown run."""
-        await self._know(run_id)
-        query = select(ObservationRow).where(ObservationRow.run_id == run_id, ObservationRow.request_id > after)
+        here = ObservationRow.experiment == await self._experiment_of(run_id), ObservationRow.run_id == run_id
+        query = select(ObservationRow).where(*here, ObservationRow.request_id > after)
         rows = await self._session.scalars(query.order_by(ObservationRow.request_id).limit(limit))
         return [observation_of(row) for row in rows]
 
-    async def series(self, run_id: UUID) -> list[SeriesRead]:
-        """Every scraped metric of a run; raises ``NotFound`` for an unknown run."""
-        await self._know(run_id)
-        query = select(SeriesRow).where(SeriesRow.run_id == run_id).order_by(SeriesRow.name)
-        return [
-            SeriesRead.model_validate({name: getattr(row, name) for name in SeriesRead.model_fields})
-            for row in await self._session.scalars(query)
-        ]
+    async def series(self, run_id: UUID) -> list[Series]:
+        """Everything sampled during a run; raises ``NotFound`` for an unknown run."""
+        here = SeriesRow.experiment == await self._experiment_of(run_id), SeriesRow.run_id == run_id
+        query = select(SeriesRow).where(*here).order_by(SeriesRow.name, SeriesRow.labels, SeriesRow.chunk)
+        return list(joined_series(await self._session.scalars(query)))
 
     async def logs(self, session_id: UUID) -> list[ArtifactRead]:
         """The log files of a session, newest first; raises ``NotFound`` for an unknown session."""
@@ -92,9 +99,12 @@ class EvidenceViews:
         rows = await self._session.scalars(select(CapabilityRow).order_by(CapabilityRow.worker))
         return [CapabilityRead(worker=r.worker, document=r.document, seen_at=r.seen_at) for r in rows]
 
-    async def _know(self, run_id: UUID) -> None:
-        if await self._session.get(RunRow, run_id) is None:
+    async def _experiment_of(self, run_id: UUID) -> str:
+        query = select(BlockRow.experiment_id).join(SessionRow).join(RunRow).where(RunRow.id == run_id)
+        experiment = await self._session.scalar(query)
+        if experiment is None:
             raise NotFound.of("run", f"there is no run {run_id}", "list the experiment's runs")
+        return experiment
 
 
 def _trace(row: TraceRow) -> TraceRead:

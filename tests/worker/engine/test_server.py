@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.domain.exposition import PROMPT_TOKENS
+from app.domain.exposition import KV_CACHE_USAGE, PROMPT_TOKENS
 from app.domain.launch import LaunchSpec
+from app.domain.series import the_one
 from app.domain.vocabulary import FailureClass
 from worker.engine import containment
 from worker.engine.scrape import Sampler, ScrapeFailed, quiesced, server_info
@@ -126,10 +127,11 @@ async def test_a_server_at_rest_is_quiesced_and_sampled(scratch: Path) -> None:
             while len(sampler.samples) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     second_ns = sampler.samples[1][0]
-    gauges = sampler.gauges(second_ns)
-    assert gauges.at_ns[0] == 0
-    assert len(gauges.at_ns) == len(sampler.samples) - 1
-    assert set(gauges.kv_cache_usage_perc) == {0.25}
+    usage = the_one(sampler.series(second_ns), KV_CACHE_USAGE)
+    assert usage is not None
+    assert usage.at_ns[0] == 0
+    assert len(usage.at_ns) == len(sampler.samples) - 1
+    assert set(usage.values) == {0.25}
 
 
 async def test_a_busy_server_does_not_count_as_quiesced(scratch: Path) -> None:
