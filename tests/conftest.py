@@ -31,6 +31,9 @@ from app.settings import PROJECT_ROOT, Settings
 
 HOME = "VERDRAFT_TEST_HOME"
 NO_BROKER = "redis://127.0.0.1:1/0"
+PARTITIONS = (
+    "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent IN ('observation'::regclass, 'series'::regclass)"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -84,7 +87,9 @@ def migrated_url(postgres_url: str) -> str:
 def database_url(migrated_url: str) -> str:
     """The worker's database, empty."""
     with psycopg.connect(libpq_url(migrated_url), autocommit=True) as connection:
-        connection.execute("TRUNCATE trace, experiment, worker_capability CASCADE")
+        connection.execute("TRUNCATE trace, experiment, worker_capability, imported_result CASCADE")
+        for (partition,) in connection.execute(PARTITIONS).fetchall():
+            connection.execute(f"DROP TABLE {partition}".encode())
     return migrated_url
 
 

@@ -3,8 +3,10 @@
 Locks are taken block first, experiment last, by everyone; so writers can wait but never deadlock.
 """
 
+from collections.abc import Mapping
 from uuid import UUID
 
+from pydantic import JsonValue
 from sqlalchemy import ColumnElement, and_, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -118,9 +120,17 @@ def failure_document(failure: Failure | None) -> Json | None:
     return None if failure is None else storable(failure.model_dump(mode="json"))
 
 
-def storable(strings: dict[str, str]) -> Json:
-    """Printed text as JSONB, which has no NUL and no lone surrogates: both become the replacement character."""
-    return {_clean(key): _clean(value) for key, value in strings.items()}
+def storable(document: Mapping[str, JsonValue]) -> Json:
+    """A document as JSONB, whose texts have no NUL and no lone surrogates: both become the replacement character."""
+    return {_clean(key): _cleaned(value) for key, value in document.items()}
+
+
+def _cleaned(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return _clean(value)
+    if isinstance(value, dict):
+        return storable(value)
+    return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
 def _clean(text: str) -> str:

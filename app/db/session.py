@@ -14,6 +14,8 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 RETRY_PAUSE_S = 0.5
+CUSTOM_PLANS = "-c plan_cache_mode=force_custom_plan"
+"""A plan for any experiment would open, and lock, the partitions of every one."""
 
 T = TypeVar("T")
 
@@ -72,7 +74,7 @@ class Database:
 
 
 def _engine(url: str, *, pooled: bool) -> AsyncEngine:
-    arguments = {"connect_timeout": 10, "application_name": "verdraft"}
+    arguments = {"connect_timeout": 10, "application_name": "verdraft", "options": CUSTOM_PLANS}
     if pooled:
         return create_async_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=5, max_overflow=10)
     return create_async_engine(url, connect_args=arguments, poolclass=NullPool)

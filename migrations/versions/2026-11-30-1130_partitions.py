@@ -13,7 +13,6 @@ depends_on: Sequence[str] | None = None
 
 NOW = sa.text("now()")
 DOCUMENTS = sa.text("'[]'::jsonb")
-OBSERVATION_BEFORE = "experiment, run_id, request_id"
 
 
 def upgrade() -> None:
@@ -73,29 +72,31 @@ def _partition_observation() -> None:
 
 
 def _partition_series() -> None:
-    op.drop_constraint(op.f("fk_series_run_id"), "series", type_="foreignkey")
-    op.drop_index(op.f("ix_series_run_id"), table_name="series")
-    _set_aside("series")
+    """Out of the way first: PostgreSQL numbers the names of NOT NULL constraints while an older table has them."""
+    op.execute(
+        "CREATE TABLE series_located AS"
+        " SELECT b.experiment_id AS experiment, s.id, s.run_id, s.name, 0::bigint AS chunk,"
+        " s.labels, s.at_ns, s.values FROM series s JOIN run r ON r.id = s.run_id"
+        " JOIN session n ON n.id = r.session_id JOIN block b ON b.id = n.block_id"
+    )
+    op.drop_table("series")
     op.execute(
         "CREATE TABLE series (experiment text NOT NULL, id uuid NOT NULL, run_id uuid NOT NULL, name text NOT NULL,"
         " chunk bigint NOT NULL, labels jsonb NOT NULL, at_ns bigint[] NOT NULL, values double precision[] NOT NULL,"
         " CONSTRAINT pk_series PRIMARY KEY (experiment, id)) PARTITION BY LIST (experiment)"
     )
     op.create_index(op.f("ix_series_run_id"), "series", ["run_id"])
-    op.execute(
-        "CREATE TABLE series_located AS"
-        " SELECT b.experiment_id AS experiment, s.id, s.run_id, s.name, 0::bigint AS chunk,"
-        " s.labels, s.at_ns, s.values FROM series_before s JOIN run r ON r.id = s.run_id"
-        " JOIN session n ON n.id = r.session_id JOIN block b ON b.id = n.block_id"
-    )
-    op.drop_table("series_before")
     _fill("series", "series_located")
 
 
 def _gather_series() -> None:
-    op.execute("ALTER TABLE series RENAME TO series_before")
-    op.execute("ALTER INDEX pk_series RENAME TO pk_series_before")
-    op.execute("ALTER INDEX ix_series_run_id RENAME TO ix_series_before")
+    """The stretches of a long quantity become one row again, as earlier versions expect."""
+    op.execute(
+        "CREATE TABLE series_gathered AS SELECT s.id, s.run_id, s.name, s.labels,"  # noqa: S608  (our own names)
+        f" {_all_of('at_ns')} AS at_ns, {_all_of('values')} AS values"
+        " FROM series s WHERE s.chunk = 0 AND s.run_id IN (SELECT id FROM run)"
+    )
+    op.drop_table("series")
     op.create_table(
         "series",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -108,11 +109,16 @@ def _gather_series() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_series")),
     )
     op.create_index(op.f("ix_series_run_id"), "series", ["run_id"])
-    op.execute(
-        "INSERT INTO series SELECT id, run_id, name, labels, at_ns, values FROM series_before"
-        " WHERE run_id IN (SELECT id FROM run)"
+    op.execute("INSERT INTO series SELECT * FROM series_gathered")
+    op.drop_table("series_gathered")
+
+
+def _all_of(array: str) -> str:
+    return (
+        f"ARRAY(SELECT e.value FROM series c, unnest(c.{array}) WITH ORDINALITY AS e(value, place)"  # noqa: S608
+        " WHERE (c.experiment, c.run_id, c.name, c.labels) = (s.experiment, s.run_id, s.name, s.labels)"
+        " ORDER BY c.chunk, e.place)"
     )
-    op.drop_table("series_before")
 
 
 def _gather_observation() -> None:
