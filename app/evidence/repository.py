@@ -3,10 +3,11 @@
 Observations go in by COPY. A report reads only the committed attempt of each block.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from itertools import groupby
-from operator import itemgetter
-from typing import NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -20,13 +21,13 @@ from app.db.models import (
     BlockRow,
     CapabilityRow,
     ExperimentRow,
-    ObservationRow,
     RunRow,
     SeriesRow,
     SessionRow,
     TraceRow,
 )
 from app.db.repository import Fenced, counts, hold_run, hold_session
+from app.db.session import driver
 from app.domain.errors import NotFound
 from app.domain.evidence import (
     CounterDeltas,
@@ -38,19 +39,25 @@ from app.domain.evidence import (
 )
 from app.domain.lifecycle import BlockState
 from app.domain.manifest import Manifest
-from app.domain.observation import RequestObservation, SpeculationCounts
+from app.domain.observation import RequestObservation
 from app.domain.series import Series
 from app.domain.trace import Trace, parse_trace
 from app.evidence.packing import PackedTrace, StoredTrace, pack_trace, unpack_lines
+from app.evidence.rows import COPY_STATEMENT, SELECT_RUNS, by_run, copy_blocks
 
-_EXACT = ("text", "reasoning", "tool_calls", "error")
-"""Generated text: kept as bytes, since it may hold what Postgres text cannot."""
-_PLAIN = tuple(name for name in RequestObservation.model_fields if name not in {"speculation", *_EXACT})
-_SPECULATION = tuple(SpeculationCounts.model_fields)
-_COPY_COLUMNS = ("experiment", "run_id", *_PLAIN, *_EXACT, *_SPECULATION)
 SAMPLES_PER_ROW = 3600
 """An hour at one sample a second, six minutes at ten."""
 _COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
+
+
+ROWS_AT_ONCE = 2000
+
+
+class RunRecord(NamedTuple):
+    """A run under the id by which its observations are found; ``evidence`` has none of them yet."""
+
+    id: UUID
+    evidence: RunEvidence
 
 
 class CommittedBlock(NamedTuple):
@@ -69,14 +76,9 @@ class EvidenceRepository:
     async def record_observations(self, run_id: UUID, fence: int, observations: Sequence[RequestObservation]) -> None:
         """Add what the client saw of a run; raises ``Fenced`` if the lease was lost."""
         experiment_id = await hold_run(self._session, run_id, fence)
-        connection = await self._session.connection()
-        driver = (await connection.get_raw_connection()).driver_connection
-        if driver is None:
-            raise RuntimeError("the pool gave a connection without a driver")
-        statement = f"COPY observation ({', '.join(_COPY_COLUMNS)}) FROM STDIN"
-        async with driver.cursor() as cursor, cursor.copy(statement) as copy:
-            for observation in observations:
-                await copy.write_row((experiment_id, run_id, *_cells(observation)))
+        async with (await driver(self._session)).cursor() as cursor, cursor.copy(COPY_STATEMENT) as copy:
+            for block in copy_blocks(experiment_id, run_id, observations):
+                await copy.write(block)
 
     async def record_series(self, run_id: UUID, fence: int, series: Sequence[Series]) -> None:
         """Add what was sampled while a run went on, a row for each stretch; raises ``Fenced``."""
@@ -183,7 +185,8 @@ class EvidenceRepository:
         )
         return tuple(_session_evidence(row, index) for row, index in (await self._session.execute(query)).all())
 
-    async def _runs(self, experiment_id: str) -> tuple[RunEvidence, ...]:
+    async def run_records(self, experiment_id: str) -> tuple[RunRecord, ...]:
+        """The runs that the analysis may read, without what was seen in them."""
         query = (
             select(RunRow, SessionRow.arm, BlockRow.index)
             .join(SessionRow, SessionRow.id == RunRow.session_id)
@@ -193,30 +196,41 @@ class EvidenceRepository:
             .order_by(BlockRow.index, SessionRow.position, RunRow.started_at)
         )
         rows = (await self._session.execute(query)).all()
-        return tuple([await self._run_evidence(experiment_id, run, arm, index) for run, arm, index in rows])
+        return tuple(RunRecord(run.id, _run_evidence(run, arm, index)) for run, arm, index in rows)
 
-    async def _run_evidence(self, experiment_id: str, run: RunRow, arm: str, block: int) -> RunEvidence:
-        observations = await self._session.scalars(
-            select(ObservationRow)
-            .where(ObservationRow.experiment == experiment_id, ObservationRow.run_id == run.id)
-            .order_by(ObservationRow.due_ns, ObservationRow.request_id)
+    async def read_observations(
+        self, experiment_id: str, run_ids: Sequence[UUID]
+    ) -> AsyncGenerator[tuple[UUID, list[RequestObservation]]]:
+        """What was seen in these runs, one after the other, by due time; a long run comes in several portions."""
+        async with (await driver(self._session)).cursor("observations", binary=True) as cursor:
+            await cursor.execute(SELECT_RUNS, (experiment_id, list(run_ids), list(run_ids)))
+            while rows := await cursor.fetchmany(ROWS_AT_ONCE):
+                for run_id, portion in by_run(rows):
+                    yield run_id, portion
+
+    async def read_series(self, experiment_id: str, run_ids: Sequence[UUID]) -> dict[UUID, tuple[Series, ...]]:
+        """What was sampled during these runs."""
+        columns = (SeriesRow.run_id, SeriesRow.name, SeriesRow.labels, SeriesRow.at_ns, SeriesRow.values)
+        query = (
+            select(*columns)
+            .where(SeriesRow.experiment == experiment_id, SeriesRow.run_id.in_(run_ids))
+            .order_by(SeriesRow.run_id, SeriesRow.name, SeriesRow.labels, SeriesRow.chunk)
         )
-        rows = await self._session.scalars(
-            select(SeriesRow)
-            .where(SeriesRow.experiment == experiment_id, SeriesRow.run_id == run.id)
-            .order_by(SeriesRow.name, SeriesRow.labels, SeriesRow.chunk)
-        )
-        return RunEvidence(
-            block=block,
-            arm=arm,
-            workload=run.workload,
-            load=run.load,
-            attempt=run.attempt,
-            state=run.state,
-            failure=None if run.failure is None else Failure.model_validate(run.failure),
-            observations=tuple(observation_of(row) for row in observations),
-            counters=None if run.counters is None else CounterDeltas.model_validate(run.counters),
-            series=joined_series(rows),
+        rows = (await self._session.execute(query)).all()
+        return {run_id: joined_series(group) for run_id, group in groupby(rows, key=itemgetter(0))}
+
+    async def _runs(self, experiment_id: str) -> tuple[RunEvidence, ...]:
+        records = await self.run_records(experiment_id)
+        ids = [record.id for record in records]
+        seen: dict[UUID, list[RequestObservation]] = defaultdict(list)
+        async for run_id, portion in self.read_observations(experiment_id, ids):
+            seen[run_id] += portion
+        series = await self.read_series(experiment_id, ids)
+        return tuple(
+            record.evidence.model_copy(
+                update={"observations": tuple(seen[record.id]), "series": series.get(record.id, ())}
+            )
+            for record in records
         )
 
     async def _hold_own_run(self, run_id: UUID) -> None:
@@ -227,25 +241,6 @@ class EvidenceRepository:
     async def _hold_own_session(self, session_id: UUID) -> None:
         fence = await self._session.scalar(select(SessionRow.fence).where(SessionRow.id == session_id))
         await hold_session(self._session, session_id, _known(fence, "session"))
-
-
-def observation_of(row: ObservationRow) -> RequestObservation:
-    """The value that was recorded, exactly."""
-    fields = {name: getattr(row, name) for name in (*_PLAIN, *_EXACT)}
-    counts = {name: getattr(row, name) for name in _SPECULATION}
-    return RequestObservation.model_validate({**fields, "speculation": None if None in counts.values() else counts})
-
-
-def _cells(observation: RequestObservation) -> Iterable[object]:
-    document = observation.model_dump()
-    yield from map(_cell, itemgetter(*_PLAIN)(document))
-    yield from (None if document[name] is None else document[name].encode() for name in _EXACT)
-    counts = document["speculation"] or dict.fromkeys(_SPECULATION)
-    yield from map(_cell, itemgetter(*_SPECULATION)(counts))
-
-
-def _cell(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _known(fence: int | None, what: str) -> int:
@@ -263,13 +258,26 @@ def _session_evidence(row: SessionRow, block: int) -> SessionEvidence:
     )
 
 
-def joined_series(rows: Iterable[SeriesRow]) -> tuple[Series, ...]:
+def _run_evidence(run: RunRow, arm: str, block: int) -> RunEvidence:
+    return RunEvidence(
+        block=block,
+        arm=arm,
+        workload=run.workload,
+        load=run.load,
+        attempt=run.attempt,
+        state=run.state,
+        failure=None if run.failure is None else Failure.model_validate(run.failure),
+        counters=None if run.counters is None else CounterDeltas.model_validate(run.counters),
+    )
+
+
+def joined_series(rows: Iterable[Any]) -> tuple[Series, ...]:
     """Each quantity's stretches as one; the rows come by name, labels and chunk."""
-    groups = groupby(rows, key=lambda row: (row.name, row.labels))
+    groups = groupby(rows, key=attrgetter("name", "labels"))
     return tuple(_joined(name, labels, list(stretches)) for (name, labels), stretches in groups)
 
 
-def _joined(name: str, labels: Json, stretches: Sequence[SeriesRow]) -> Series:
+def _joined(name: str, labels: Json, stretches: Sequence[Any]) -> Series:
     return Series(
         name=name,
         labels={key: str(value) for key, value in labels.items()},

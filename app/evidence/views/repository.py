@@ -9,19 +9,20 @@ from app.db.models import (
     ArtifactRow,
     BlockRow,
     CapabilityRow,
-    ObservationRow,
     RunRow,
     SeriesRow,
     SessionRow,
     TraceRow,
 )
+from app.db.session import driver
 from app.domain.errors import NotFound
 from app.domain.observation import RequestObservation
 from app.domain.series import Series
 from app.domain.trace import TraceRequest
 from app.domain.trace_summary import TraceSummary
 from app.evidence.packing import HEAD_BYTES, first_requests
-from app.evidence.repository import joined_series, observation_of
+from app.evidence.repository import joined_series
+from app.evidence.rows import SELECT_PAGE, observation_of
 from app.evidence.schemas import ArtifactRead, CapabilityRead, TraceRead
 
 
@@ -72,10 +73,10 @@ class EvidenceViews:
 
     async def observations(self, run_id: UUID, after: str, limit: int) -> list[RequestObservation]:
         """Those of a run whose request id comes after ``after``; raises ``NotFound`` for an unknown run."""
-        here = ObservationRow.experiment == await self._experiment_of(run_id), ObservationRow.run_id == run_id
-        query = select(ObservationRow).where(*here, ObservationRow.request_id > after)
-        rows = await self._session.scalars(query.order_by(ObservationRow.request_id).limit(limit))
-        return [observation_of(row) for row in rows]
+        experiment = await self._experiment_of(run_id)
+        async with (await driver(self._session)).cursor(binary=True) as cursor:
+            await cursor.execute(SELECT_PAGE, (experiment, run_id, after, limit))
+            return [observation_of(row[1:]) for row in await cursor.fetchall()]
 
     async def series(self, run_id: UUID) -> list[Series]:
         """Everything sampled during a run; raises ``NotFound`` for an unknown run."""
