@@ -44,6 +44,8 @@ TORCH_NAMES = {
     "U8": "uint8",
     "BOOL": "bool",
 }
+_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+"""What an engine converts to the type that it computes in."""
 PACKED = frozenset({"I64", "I32", "U32", "U8"})
 """What quantised formats pack several weights into, so that elements are not parameters."""
 
@@ -95,15 +97,51 @@ class Weights:
 
 def weights_of(tree: Tree) -> Weights:
     """Raises ``ModelRefused`` where a file is missing, truncated or not what its name says."""
-    top = [entry.name for entry in tree.entries if "/" not in entry.name]
-    safetensors = [name for name in top if name.endswith(".safetensors") and not _NO_MODEL.fullmatch(name)]
-    if files := _complete(tree, _indexed(tree, "model.safetensors.index.json") or safetensors):
-        return _headed(tree, [entry for entry in tree.entries if entry.name in files])
+    if entries := _safetensors(tree):
+        return _headed(tree, entries)
+    top = _top(tree)
     pickles = [name for name in top if name.endswith((".bin", ".pt", ".pth")) and not _NO_WEIGHTS.match(name)]
     if files := _complete(tree, _indexed(tree, "pytorch_model.bin.index.json") or pickles):
         return Weights("pickle", _size(tree, files))
     gguf = {name for name in top if name.endswith(".gguf")}
     return Weights("gguf" if gguf else "none", _size(tree, gguf))
+
+
+def tensors_of(tree: Tree) -> tuple[Tensor, ...]:
+    """Every tensor that an engine would load; none where the weights are not safetensors. Raises ``ModelRefused``."""
+    return tuple(tensor for entry in _safetensors(tree) for tensor in _tensors(tree, entry))
+
+
+def bytes_by_dtype(tensors: Iterable[Tensor]) -> dict[str, int]:
+    """Bytes on disk by safetensors' name of the type."""
+    found: Counter[str] = Counter()
+    for tensor in tensors:
+        found[tensor.dtype] += tensor.stop - tensor.begin
+    return dict(found)
+
+
+def held_bytes(tensors: Iterable[Tensor], dtype: str | None) -> int:
+    """Bytes in memory where the engine computes in torch's ``dtype``; ``None``: every tensor stays as it is on disk."""
+    wanted = next((BITS[short] for short, long in TORCH_NAMES.items() if long == _torch_name(dtype)), None)
+    return sum(
+        tensor.elements * wanted // 8 if wanted and tensor.dtype in _FLOATS else tensor.stop - tensor.begin
+        for tensor in tensors
+    )
+
+
+def _torch_name(dtype: str | None) -> str | None:
+    name = dtype.removeprefix("torch.") if dtype else None
+    return {"half": "float16", "float": "float32"}.get(name or "", name)
+
+
+def _top(tree: Tree) -> list[str]:
+    return [entry.name for entry in tree.entries if "/" not in entry.name]
+
+
+def _safetensors(tree: Tree) -> list[Entry]:
+    named = [name for name in _top(tree) if name.endswith(".safetensors") and not _NO_MODEL.fullmatch(name)]
+    files = _complete(tree, _indexed(tree, "model.safetensors.index.json") or named)
+    return [entry for entry in tree.entries if entry.name in files]
 
 
 def _headed(tree: Tree, entries: list[Entry]) -> Weights:
