@@ -5,25 +5,29 @@ What was observed is kept even where the run then fails.
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
 from app.domain.condition import Condition
+from app.domain.control import Control
+from app.domain.engine_version import PER_REQUEST_SPECULATION_FLAG
 from app.domain.errors import EvidenceRefused
-from app.domain.evidence import CounterDeltas, Failure
-from app.domain.exposition import Exposition, counter_deltas
+from app.domain.evidence import CounterDeltas, Failure, RunEvidence, label_of
+from app.domain.exposition import counter_deltas
 from app.domain.lateness import late_client
 from app.domain.lifecycle import RunState
 from app.domain.observation import RequestObservation
 from app.domain.retry import is_retried
+from app.domain.run_controls import run_controls
+from app.domain.series import Series
 from app.domain.trace import TraceRequest
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, WARMUP, FailureClass, Outcome
 from worker.bench import Bench, RunFailed
 from worker.cores import stolen_cpu_ns
 from worker.engine import log_lines
 from worker.engine.log_file import read_log
-from worker.engine.scrape import Sampler, ScrapeFailed, quiesced, scrape
+from worker.engine.scrape import Sampler, Scrape, ScrapeFailed, quiesced, scrape, series_of, write_scrapes
 from worker.engine.server import VllmServer
 from worker.replay.plan import SPIN_NS
 from worker.replay.process import ReplayFailed, ReplayRecord, collect
@@ -56,7 +60,9 @@ async def conduct_run(bench: Bench, condition: Condition, session_id: UUID, serv
     """
     attempts = RUN_ATTEMPTS_MAX if bench.may_repeat(condition.arm) else 1
     for number in range(1, attempts + 1):
-        if await _conduct_attempt(bench, Attempt(condition, number), session_id, server, scratch):
+        run_id = await bench.recorder.start_run(session_id, condition.workload, condition.load, number)
+        told = PER_REQUEST_SPECULATION_FLAG not in server.spec.left_out
+        if await _conduct_attempt(bench, Attempt(condition, number, run_id, told), server, scratch):
             return
 
 
@@ -66,27 +72,33 @@ class Attempt:
 
     condition: Condition
     number: int
+    run_id: UUID
+    counts_per_request: bool
+    """Whether this server's responses carry each request's own speculation counts."""
 
 
-async def _conduct_attempt(bench: Bench, attempt: Attempt, session_id: UUID, server: VllmServer, scratch: Path) -> bool:
+async def _conduct_attempt(bench: Bench, attempt: Attempt, server: VllmServer, scratch: Path) -> bool:
     """Whether the run counts."""
-    recorder, condition, stolen_ns = bench.recorder, attempt.condition, stolen_cpu_ns()
-    run_id = await recorder.start_run(session_id, condition.workload, condition.load, attempt.number)
-    observations: tuple[RequestObservation, ...] = ()
+    stolen_ns = stolen_cpu_ns()
+    seen = Seen()
     try:
-        before = await _starting_point(bench, condition, server)
-        observations = await _observe(bench, attempt, run_id, server, scratch)
-        counters = await _counters_since(before, server)
+        await _observe(bench, attempt, server, scratch, seen)
+        counters = _counters(seen)
     except (RunFailed, ScrapeFailed) as error:
         state = RunState.LOST if is_retried(error.failure.failure_class) else RunState.FAILED
-        await recorder.finish_run(run_id, state, failure=error.failure, observations=observations)
+        await bench.recorder.finish_run(attempt.run_id, state, failure=error.failure, observations=seen.observations)
         raise
-    if late := late_client(observations):
-        void = _void(late, attempt.number, stolen_cpu_ns() - stolen_ns)
-        await recorder.finish_run(run_id, RunState.FAILED, failure=void, counters=counters, observations=observations)
-        return False
-    await recorder.finish_run(run_id, RunState.SUCCEEDED, counters=counters, observations=observations)
-    return True
+    late = late_client(seen.observations)
+    void = _void(late, attempt.number, stolen_cpu_ns() - stolen_ns) if late else None
+    await bench.recorder.finish_run(
+        attempt.run_id,
+        RunState.FAILED if void else RunState.SUCCEEDED,
+        failure=void,
+        counters=counters,
+        observations=seen.observations,
+        controls=_controls(bench, attempt, seen, counters),
+    )
+    return void is None
 
 
 def _void(late: str, number: int, stolen_ns: int) -> Failure:
@@ -95,9 +107,49 @@ def _void(late: str, number: int, stolen_ns: int) -> Failure:
     return Failure(failure_class=FailureClass.GENERATOR_LIMITED, message=message)
 
 
-async def _starting_point(bench: Bench, condition: Condition, server: VllmServer) -> Exposition:
+@dataclass(slots=True)
+class Seen:
+    """What one replay showed so far; whatever then fails, what is here is recorded."""
+
+    requests: tuple[TraceRequest, ...] = ()
+    """As they were sent."""
+    record: ReplayRecord | None = None
+    scrapes: list[Scrape] = field(default_factory=list[Scrape])
+    """At rest before it, each second of it, and at rest after it."""
+    series: tuple[Series, ...] = ()
+
+    @property
+    def observations(self) -> tuple[RequestObservation, ...]:
+        """The raw cases; none before the replay is over."""
+        return self.record.observations if self.record else ()
+
+
+async def _observe(bench: Bench, attempt: Attempt, server: VllmServer, scratch: Path, seen: Seen) -> None:
+    """Replay between two scrapes at rest, sampling meanwhile, and record the cases, the series and the raw reads."""
+    condition = attempt.condition
+    directory = scratch / condition.workload / f"{condition.load}-{attempt.number}"
+    seen.requests = await asyncio.to_thread(bench.traces[condition.workload].of_load, condition.load)
+    seen.scrapes.append(await _starting_point(bench, condition, server))
+    async with Sampler(server.socket_path, seen.scrapes) as sampler:
+        watch = Watch(bench.limits, sampler.newest, server.flood)
+        try:
+            seen.record = await under_watch(_replay_load(bench, attempt, server, directory, seen), watch)
+        except (WatchdogAlarm, asyncio.CancelledError) as stopped:
+            await _keep_half(bench, attempt, directory, seen)
+            if isinstance(stopped, WatchdogAlarm):
+                raise RunFailed(stopped.failure) from stopped
+            raise
+    try:
+        if dead := _cause(server):
+            raise RunFailed(dead)
+        seen.scrapes.append(await quiesced(server.socket_path))
+    finally:
+        await _record(bench, attempt, directory, seen)
+
+
+async def _starting_point(bench: Bench, condition: Condition, server: VllmServer) -> Scrape:
     """The scrape that the run's counters start from. Raises ``RunFailed`` naming each metric that is not there."""
-    exposed = await scrape(server.socket_path)
+    exposed = (await scrape(server.socket_path)).exposition
     missing = bench.schema.missing_metrics(exposed.samples, speculative=condition.arm != BASELINE_ARM)
     if missing:
         message = f"the engine does not expose {', '.join(missing)}"
@@ -105,50 +157,65 @@ async def _starting_point(bench: Bench, condition: Condition, server: VllmServer
     return await quiesced(server.socket_path)
 
 
-async def _observe(
-    bench: Bench, attempt: Attempt, run_id: UUID, server: VllmServer, scratch: Path
-) -> tuple[RequestObservation, ...]:
-    """Replay while sampling, then record the cases, the series and the raw reads."""
-    condition, number = attempt.condition, attempt.number
-    trace, directory = bench.traces[condition.workload], scratch / condition.workload / f"{condition.load}-{number}"
-    salt = cache_salt(bench.experiment_id, bench.block_index, condition.workload, condition.load, number)
+async def _replay_load(bench: Bench, attempt: Attempt, server: VllmServer, directory: Path, seen: Seen) -> ReplayRecord:
+    condition, trace = attempt.condition, bench.traces[attempt.condition.workload]
+    salt = cache_salt(bench.experiment_id, bench.block_index, condition.workload, condition.load, attempt.number)
     load = trace.header.load(condition.load)
-    clients = load.clients if load else None
-    requests = await asyncio.to_thread(trace.of_load, condition.load)
-    async with Sampler(server.socket_path) as sampler:
-        watch = Watch(bench.limits, sampler.newest, server.flood)
-        replaying = _replay(bench, requests, salt, server, directory, clients=clients)
-        try:
-            record = await under_watch(replaying, watch)
-        except (WatchdogAlarm, asyncio.CancelledError) as stopped:
-            await _keep_half(bench, run_id, directory, sampler)
-            if isinstance(stopped, WatchdogAlarm):
-                raise RunFailed(stopped.failure) from stopped
-            raise
-    await _record(bench, run_id, record, sampler)
-    return record.observations
+    return await _replay(bench, seen.requests, salt, server, directory, clients=load.clients if load else None)
 
 
-async def _keep_half(bench: Bench, run_id: UUID, directory: Path, sampler: Sampler) -> None:
+async def _keep_half(bench: Bench, attempt: Attempt, directory: Path, seen: Seen) -> None:
     """A replay that was stopped has written what it had; it is evidence, though it never counts."""
     with suppress(ReplayFailed):
-        await _record(bench, run_id, await asyncio.to_thread(collect, directory), sampler)
+        seen.record = await asyncio.to_thread(collect, directory)
+        await _record(bench, attempt, directory, seen)
 
 
-async def _record(bench: Bench, run_id: UUID, record: ReplayRecord, sampler: Sampler) -> None:
-    await bench.recorder.record_replay(run_id, record.observations, sampler.series(record.started_monotonic_ns))
-    await bench.recorder.archive("raw-reads", record.raw_path, run_id=run_id)
-    await bench.recorder.archive("raw-stamps", record.stamps_path, run_id=run_id)
+async def _record(bench: Bench, attempt: Attempt, directory: Path, seen: Seen) -> None:
+    record, recorder, run_id = seen.record, bench.recorder, attempt.run_id
+    if record is None:
+        return
+    seen.series = await asyncio.to_thread(series_of, seen.scrapes, record.started_monotonic_ns)
+    await recorder.record_replay(run_id, record.observations, seen.series)
+    scrapes = directory / "scrapes.jsonl"
+    await asyncio.to_thread(write_scrapes, scrapes, seen.scrapes)
+    for kind, path in (
+        ("raw-reads", record.raw_path),
+        ("raw-stamps", record.stamps_path),
+        ("raw-scrapes", scrapes),
+    ):
+        await recorder.archive(kind, path, run_id=run_id)
 
 
-async def _counters_since(before: Exposition, server: VllmServer) -> CounterDeltas:
-    dead = _cause(server)
-    if dead:
-        raise RunFailed(dead)
+def _counters(seen: Seen) -> CounterDeltas:
     try:
-        return counter_deltas(before, await quiesced(server.socket_path))
+        return counter_deltas(seen.scrapes[0].exposition, seen.scrapes[-1].exposition)
     except EvidenceRefused as error:
         raise RunFailed(Failure(failure_class=FailureClass.CONFIG, message=str(error))) from error
+
+
+def _controls(bench: Bench, attempt: Attempt, seen: Seen, counters: CounterDeltas) -> tuple[Control, ...]:
+    """As the report will find them; stored with the run, so that a live page can show them."""
+    condition = attempt.condition
+    arm = next(a for a in bench.manifest.arms if a.name == condition.arm)
+    labels = map(label_of, seen.requests)
+    run = RunEvidence(
+        block=bench.block_index,
+        arm=condition.arm,
+        workload=condition.workload,
+        load=condition.load,
+        attempt=attempt.number,
+        state=RunState.SUCCEEDED,
+        observations=seen.observations,
+        counters=counters,
+        series=seen.series,
+    )
+    return run_controls(
+        run,
+        {label.request_id: label for label in labels},
+        k=arm.speculation.num_speculative_tokens or 0,
+        counts_per_request=attempt.counts_per_request,
+    )
 
 
 async def _replay(

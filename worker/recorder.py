@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.session import Database
+from app.domain.control import Control
 from app.domain.evidence import CounterDeltas, Failure
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.observation import RequestObservation
@@ -91,13 +92,16 @@ class Recorder:
         failure: Failure | None = None,
         counters: CounterDeltas | None = None,
         observations: tuple[RequestObservation, ...] = (),
+        controls: tuple[Control, ...] = (),
     ) -> None:
-        """The run's last word, with the summary that the live page shows."""
+        """The run's last word, with the summary and the controls that the live page shows."""
         summary = summarise(observations) if observations else None
 
         def finish(runs: SessionRepository) -> Awaitable[None]:
             fence = self.block.fence
-            return runs.finish_run(run_id, fence, state, failure=failure, counters=counters, summary=summary)
+            return runs.finish_run(
+                run_id, fence, state, failure=failure, counters=counters, summary=summary, controls=controls
+            )
 
         await self._write(finish)
 

@@ -1,6 +1,7 @@
 """A control: one named thing that must hold before speed may be spoken of, with its figure beside its threshold."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -14,8 +15,20 @@ class ControlOutcome(StrEnum):
     NOT_CHECKABLE = "not checkable"
 
 
+class Finding(NamedTuple):
+    """A control before it is said of which run it is."""
+
+    name: str
+    outcome: ControlOutcome
+    figure: float | None
+    threshold: float | None
+    unit: str
+    words: str
+    """What is wrong; empty where nothing is."""
+
+
 class Control(BaseModel):
-    """``words`` state what was found, for a reader who sees nothing else."""
+    """A finding in its place. ``words`` say what is wrong, or why it cannot be told; empty where nothing is."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

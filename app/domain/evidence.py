@@ -16,6 +16,7 @@ from app.domain.observation import RequestObservation
 from app.domain.series import Series
 from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 from app.domain.trace import Requests
+from app.domain.trace_request import TraceRequest
 from app.domain.vocabulary import WARMUP, FailureClass, Sha256
 
 
@@ -107,6 +108,8 @@ class RequestLabels(_Frozen):
     reference: str | None = None
     planned_end: Literal["cancel", "deadline"] | None = None
     """The trace itself ends this request early; that is no failure of the engine."""
+    max_tokens: int | None = None
+    """Output tokens that were asked for at most; absent in evidence recorded before this was kept."""
 
 
 class ExperimentEvidence(_Frozen):
@@ -121,14 +124,16 @@ class ExperimentEvidence(_Frozen):
 
 def labels_of(trace: Requests) -> tuple[RequestLabels, ...]:
     """The labels of a trace's measured requests; the warm-up is never analysed."""
-    return tuple(
-        RequestLabels(
-            request_id=r.request_id,
-            load=r.load,
-            strata=r.strata,
-            reference=r.reference,
-            planned_end=r.planned_end,
-        )
-        for r in trace.requests
-        if r.load != WARMUP
+    return tuple(label_of(request) for request in trace.requests if request.load != WARMUP)
+
+
+def label_of(request: TraceRequest) -> RequestLabels:
+    """What the analysis needs of one request."""
+    return RequestLabels(
+        request_id=request.request_id,
+        load=request.load,
+        strata=request.strata,
+        reference=request.reference,
+        planned_end=request.planned_end,
+        max_tokens=request.max_tokens,
     )

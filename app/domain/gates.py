@@ -3,46 +3,68 @@
 A gate's words name the block and what was found; nothing is repaired or left out silently.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from pydantic import BaseModel, ConfigDict
 
-from app.domain.acceptance import DraftCounts, broken_invariants, draft_counts, inconsistencies
 from app.domain.condition import Condition
-from app.domain.evidence import ExperimentEvidence, RequestLabels, RunEvidence
-from app.domain.latency import output_tokens
-from app.domain.lateness import late_client
+from app.domain.control import Control, ControlOutcome
+from app.domain.evidence import CounterDeltas, ExperimentEvidence, RunEvidence
 from app.domain.lifecycle import RunState, SessionState
-from app.domain.observation import RequestObservation
 from app.domain.pairing import CompleteBlocks, Pair
+from app.domain.reconciliation import Reconciliation, reconcile
 from app.domain.resolution import unlike_configurations
+from app.domain.run_controls import Labels, run_controls
 from app.domain.startup_gates import startup_problems, without_request_counts
-from app.domain.vocabulary import BASELINE_ARM, Outcome
+from app.domain.vocabulary import BASELINE_ARM
 
-FAILED_SHARE_MAX = 0.01
 CACHED_SHARE_MAX = 0.01
 """Cached prompt tokens may differ between arms by this share of all prompt tokens."""
 
-PLANNED_OUTCOMES = {"cancel": {Outcome.CLIENT_CANCEL}, "deadline": {Outcome.DEADLINE_MISS, Outcome.STALL}}
-"""How a request may end that the trace itself ends early; why it was not done by its deadline is then not a fault."""
-
-Labels = Mapping[str, RequestLabels]
-"""Request id → what the trace says of it, for one workload and load."""
+Run = tuple[int, str, str, str]
+"""Block, arm, workload and load."""
 
 
-class Reconciliation(BaseModel):
-    """Per-request sums against counter deltas of one run; ``residual`` must be 0."""
+class ControlSummary(BaseModel):
+    """One control over all compared runs: how often each outcome, and the figure farthest on the wrong side."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    block: int
-    arm: str
-    workload: str
-    load: str
-    quantity: str
-    per_request_sum: int
-    counter_delta: int
-    residual: int
+    name: str
+    outcomes: dict[str, int]
+    worst: Control
+    """The first of the gravest outcome, with the largest figure among those."""
+
+
+def controls_of(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> dict[Run, tuple[Control, ...]]:
+    """Every compared run's own controls, and those of each candidate's run beside target-only's."""
+    speculative = {arm.name: arm.speculation.num_speculative_tokens or 0 for arm in evidence.manifest.arms}
+    blind = without_request_counts(evidence)
+    found: dict[Run, tuple[Control, ...]] = {}
+    for condition, runs in blocks.runs.items():
+        labels = _labels(evidence, condition)
+        for run in runs.values():
+            told = (run.block, run.arm) not in blind
+            found[_key(run)] = run_controls(run, labels, k=speculative[run.arm], counts_per_request=told)
+        if condition.arm != BASELINE_ARM:
+            for pair in blocks.pairs(condition):
+                found[_key(pair.arm)] += tuple(_pair_controls(evidence, pair))
+    return found
+
+
+def summaries(controls: Mapping[Run, tuple[Control, ...]]) -> tuple[ControlSummary, ...]:
+    """The controls by name, in the order in which runs list them."""
+    named: dict[str, list[Control]] = {}
+    for control in chain.from_iterable(controls.values()):
+        named.setdefault(control.name, []).append(control)
+    return tuple(_summary(name, found) for name, found in named.items())
+
+
+def findings(controls: Mapping[Run, tuple[Control, ...]]) -> tuple[Control, ...]:
+    """The controls that failed or warn, the failed first."""
+    told = [c for c in chain.from_iterable(controls.values()) if _GRAVITY[c.outcome] > 1]
+    return tuple(sorted(told, key=lambda c: (-_GRAVITY[c.outcome], c.block, c.arm, c.workload, c.load, c.name)))
 
 
 def reconcile_all(evidence: ExperimentEvidence) -> tuple[Reconciliation, ...]:
@@ -53,47 +75,12 @@ def reconcile_all(evidence: ExperimentEvidence) -> tuple[Reconciliation, ...]:
     )
 
 
-def reconcile(run: RunEvidence, *, counts_per_request: bool = True) -> tuple[Reconciliation, ...]:
-    """Compare the requests' own sums with the engine's counters, exactly.
-
-    ``generation_tokens`` and the accepted count include tokens cut off by the end of the output on both sides.
-    """
-    if run.counters is None:
-        return ()
-    sums = {
-        "prompt_tokens": (sum(o.prompt_tokens or 0 for o in run.observations), run.counters.prompt_tokens),
-        "generation_tokens": (sum(map(output_tokens, run.observations)), run.counters.generation_tokens),
-        **(_speculation_sums(run) if counts_per_request else {}),
-    }
-    return tuple(
-        Reconciliation(
-            block=run.block,
-            arm=run.arm,
-            workload=run.workload,
-            load=run.load,
-            quantity=quantity,
-            per_request_sum=told,
-            counter_delta=counted,
-            residual=told - counted,
-        )
-        for quantity, (told, counted) in sums.items()
-        if counted is not None
-    )
-
-
-def _speculation_sums(run: RunEvidence) -> dict[str, tuple[int, int | None]]:
-    counts = sum((draft_counts(o) for o in run.observations), DraftCounts())
-    counters = run.counters
-    if counters is None:
-        return {}
-    return {
-        "drafts": (counts.drafts, counters.spec_decode_num_drafts),
-        "draft_tokens": (counts.drafted, counters.spec_decode_num_draft_tokens),
-        "accepted_tokens": (counts.accepted, counters.spec_decode_num_accepted_tokens),
-    }
-
-
-def broken_gates(evidence: ExperimentEvidence, blocks: CompleteBlocks, condition: Condition) -> tuple[str, ...]:
+def broken_gates(
+    evidence: ExperimentEvidence,
+    blocks: CompleteBlocks,
+    condition: Condition,
+    controls: Mapping[Run, tuple[Control, ...]],
+) -> tuple[str, ...]:
     """Every reason why this arm cannot be compared with target-only here; empty when it can."""
     found: list[str] = []
     if not evidence.content_valid.get(condition.workload, False):
@@ -101,16 +88,32 @@ def broken_gates(evidence: ExperimentEvidence, blocks: CompleteBlocks, condition
     found += _failures(evidence, blocks, condition)
     found += startup_problems(evidence, blocks, condition.arm)
     found += unlike_configurations(evidence, blocks, condition.arm)
-    labels = {r.request_id: r for r in evidence.labels.get(condition.workload, ()) if r.load == condition.load}
-    blind = without_request_counts(evidence)
     for pair in blocks.pairs(condition):
-        for run in (pair.target, pair.arm):
-            lines = reconcile(run, counts_per_request=(run.block, run.arm) not in blind)
-            words = (*_run_problems(run, labels), *_residuals(lines, exact=not _ends_early(labels)))
-            found += [f"block {run.block + 1}, {run.arm}: {told}" for told in words]
-        found += [f"block {pair.block + 1}: {words}" for words in _speculation_problems(evidence, pair)]
-        found += [f"block {pair.block + 1}: {words}" for words in _cache_problems(evidence, pair)]
+        failed = chain(controls.get(_key(pair.target), ()), controls.get(_key(pair.arm), ()))
+        found += [f"block {c.block + 1}, {c.arm}: {c.words}" for c in failed if c.outcome is ControlOutcome.FAIL]
     return tuple(found)
+
+
+_GRAVITY = {
+    ControlOutcome.PASS: 0,
+    ControlOutcome.NOT_CHECKABLE: 1,
+    ControlOutcome.WARN: 2,
+    ControlOutcome.FAIL: 3,
+}
+
+
+def _summary(name: str, found: list[Control]) -> ControlSummary:
+    tally = {str(outcome): sum(c.outcome is outcome for c in found) for outcome in ControlOutcome}
+    worst = max(found, key=lambda c: (_GRAVITY[c.outcome], abs(c.figure or 0.0)))
+    return ControlSummary(name=name, outcomes={word: count for word, count in tally.items() if count}, worst=worst)
+
+
+def _key(run: RunEvidence) -> Run:
+    return run.block, run.arm, run.workload, run.load
+
+
+def _labels(evidence: ExperimentEvidence, condition: Condition) -> Labels:
+    return {r.request_id: r for r in evidence.labels.get(condition.workload, ()) if r.load == condition.load}
 
 
 def _failures(evidence: ExperimentEvidence, blocks: CompleteBlocks, condition: Condition) -> Iterator[str]:
@@ -130,77 +133,70 @@ def _failures(evidence: ExperimentEvidence, blocks: CompleteBlocks, condition: C
         yield f"block {block + 1}: the {what} of {arm} did not complete ({told})"
 
 
-def _run_problems(run: RunEvidence, labels: Labels) -> Iterator[str]:
-    ids = [o.request_id for o in run.observations]
-    if len(ids) != len(set(ids)) or set(ids) != set(labels):
-        yield f"{len(ids)} observations do not match the trace's {len(labels)} requests one to one"
-    if late := late_client(run.observations):
-        yield late
-    failed = sum(not _ended_as_planned(o, labels) for o in run.observations)
-    if failed > FAILED_SHARE_MAX * len(ids):
-        yield f"{failed} of {len(ids)} requests failed, more than {FAILED_SHARE_MAX:.0%}"
-    if run.counters is None:
-        yield "the engine's counters were not recorded"
+def _pair_controls(evidence: ExperimentEvidence, pair: Pair) -> Iterator[Control]:
+    if pair.arm.counters is not None:
+        yield _speculates(pair.arm, pair.arm.counters)
+    yield _same_prompts(pair)
+    yield _cache_parity(pair) if evidence.manifest.serving.prefix_caching else _cache_is_off(pair)
 
 
-def _ended_as_planned(observation: RequestObservation, labels: Labels) -> bool:
-    """Served, or ended early where the trace itself says so."""
-    label = labels.get(observation.request_id)
-    planned = PLANNED_OUTCOMES.get(label.planned_end or "", set()) if label else set[Outcome]()
-    return observation.outcome is Outcome.SUCCESS or observation.outcome in planned
-
-
-def _ends_early(labels: Labels) -> bool:
-    return any(label.planned_end for label in labels.values())
-
-
-def _residuals(lines: Iterable[Reconciliation], *, exact: bool) -> Iterator[str]:
-    """Differences; where requests end early on purpose, the engine may have counted what nobody saw, never less."""
-    for line in lines:
-        if line.residual > 0 or (exact and line.residual):
-            yield (
-                f"{line.quantity}: the requests sum to {line.per_request_sum}, "
-                f"the engine counted {line.counter_delta}, residual {line.residual}"
-            )
-
-
-def _speculation_problems(evidence: ExperimentEvidence, pair: Pair) -> Iterator[str]:
-    if any(o.speculation is not None for o in pair.target.observations):
-        yield "target-only reported speculation"
-    contradictions = sorted({w for o in pair.arm.observations if o.speculation for w in inconsistencies(o.speculation)})
-    yield from (f"{pair.arm.arm}: per-request counts: {words}" for words in contradictions)
-    counters = pair.arm.counters
-    if counters is None:
-        return
-    drafts, drafted, accepted = (
-        counters.spec_decode_num_drafts,
-        counters.spec_decode_num_draft_tokens,
-        counters.spec_decode_num_accepted_tokens,
+def _speculates(run: RunEvidence, counters: CounterDeltas) -> Control:
+    drafted = counters.spec_decode_num_draft_tokens
+    known = None not in (drafted, counters.spec_decode_num_drafts, counters.spec_decode_num_accepted_tokens)
+    words = "it drafted nothing" if known else "it exposes no speculative counters"
+    return _broken_if(
+        not drafted or not known, run, "the arm speculates", figure=drafted, threshold=1, unit="tokens", words=words
     )
-    if drafts is None or drafted is None or accepted is None:
-        yield f"{pair.arm.arm} exposes no speculative counters"
-    elif drafted == 0:
-        yield f"{pair.arm.arm} drafted nothing"
-    elif (at := counters.spec_decode_num_accepted_tokens_per_pos) is not None:
-        arm = next(a for a in evidence.manifest.arms if a.name == pair.arm.arm)
-        counts = DraftCounts(drafts, drafted, accepted)
-        broken = broken_invariants(counts, at, arm.speculation.num_speculative_tokens or 0)
-        yield from (f"{pair.arm.arm}: engine counters: {words}" for words in broken)
 
 
-def _cache_problems(evidence: ExperimentEvidence, pair: Pair) -> Iterator[str]:
-    target, arm = (_cached(run) for run in (pair.target, pair.arm))
-    if not evidence.manifest.serving.prefix_caching:
-        if any(target.values()) or any(arm.values()):
-            yield "prompt tokens came from the prefix cache, which the manifest switches off"
-        return
+def _same_prompts(pair: Pair) -> Control:
+    """Tokens of each request's prompt as the server counted them: both arms were sent the same bytes."""
+    theirs = {o.request_id: o.prompt_tokens for o in pair.target.observations}
+    differing = [
+        o.request_id
+        for o in pair.arm.observations
+        if None not in (o.prompt_tokens, theirs.get(o.request_id)) and o.prompt_tokens != theirs[o.request_id]
+    ]
+    words = f"{len(differing)} requests have another number of prompt tokens than in target-only ({differing[:1]})"
+    return _broken_if(
+        differing, pair.arm, "same prompts", figure=len(differing), threshold=0, unit="requests", words=words
+    )
+
+
+def _cache_is_off(pair: Pair) -> Control:
+    cached = sum(_cached(pair.target).values()) + sum(_cached(pair.arm).values())
+    words = "prompt tokens came from the prefix cache, which the manifest switches off"
+    return _broken_if(cached, pair.arm, "prefix cache is off", figure=cached, threshold=0, unit="tokens", words=words)
+
+
+def _cache_parity(pair: Pair) -> Control:
+    target, arm = _cached(pair.target), _cached(pair.arm)
     shared = target.keys() & arm.keys()
     apart = sum(abs(target[request] - arm[request]) for request in shared)
-    prompt_tokens = sum(o.prompt_tokens or 0 for o in pair.target.observations)
-    if apart > CACHED_SHARE_MAX * prompt_tokens:
-        differing = sum(target[request] != arm[request] for request in shared)
-        yield f"{differing} requests differ in cached prompt tokens between the arms, by {apart} tokens together"
+    limit = CACHED_SHARE_MAX * sum(o.prompt_tokens or 0 for o in pair.target.observations)
+    differing = sum(target[request] != arm[request] for request in shared)
+    words = f"{differing} requests differ in cached prompt tokens between the arms, by {apart} tokens together"
+    return _broken_if(
+        apart > limit, pair.arm, "prefix-hit parity", figure=apart, threshold=limit, unit="tokens", words=words
+    )
 
 
 def _cached(run: RunEvidence) -> dict[str, int]:
     return {o.request_id: o.cached_tokens or 0 for o in run.observations}
+
+
+def _broken_if(
+    broken: object, run: RunEvidence, name: str, *, figure: float | None, threshold: float, unit: str, words: str
+) -> Control:
+    return Control(
+        name=name,
+        block=run.block,
+        arm=run.arm,
+        workload=run.workload,
+        load=run.load,
+        outcome=ControlOutcome.FAIL if broken else ControlOutcome.PASS,
+        figure=figure,
+        threshold=threshold,
+        unit=unit,
+        words=words if broken else "",
+    )

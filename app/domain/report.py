@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.comparison import MetricComparison, compare
+from app.domain.control import Control
 from app.domain.correctness import MISMATCHES_LISTED, SAMPLED, Correctness, Mismatch, verify
 from app.domain.engine_version import floor_reason, version_of_runtime
 from app.domain.evidence import ExperimentEvidence, SessionEvidence
-from app.domain.gates import Reconciliation, reconcile_all
+from app.domain.gates import ControlSummary, controls_of, findings, reconcile_all, summaries
 from app.domain.manifest import Manifest
 from app.domain.output_length import with_output_lengths
 from app.domain.pairing import CompleteBlocks, complete_blocks, strata_of
 from app.domain.recommendation import Recommendation, recommend
+from app.domain.reconciliation import Reconciliation
 from app.domain.resolution import config_differences
 from app.domain.results import ArmResult, arm_results
 from app.domain.saturation import saturations
@@ -44,7 +46,8 @@ __all__ = [
 ]
 
 REPORT_FORMAT = "verdraft/report/v0"
-ANALYSIS_VERSION = "0.2"
+ANALYSIS_VERSION = "0.3"
+FINDINGS_LISTED = 200
 KV_CACHE_TOKENS = "kv_cache_tokens"
 """The engine adapter's name of the start-up log's line."""
 
@@ -105,6 +108,10 @@ class Report(_Frozen):
     correctness: tuple[Correctness, ...]
     mismatches: tuple[Mismatch, ...]
     reconciliations: tuple[Reconciliation, ...]
+    controls: tuple[ControlSummary, ...]
+    """Every control over all compared runs."""
+    findings: tuple[Control, ...]
+    """The controls that failed or warn, the failed first; at most so many are listed as the counts say."""
     sessions: tuple[SessionSummary, ...]
     costs: tuple[DraftCost, ...]
     config_differences: dict[str, dict[str, tuple[str | None, str | None]]]
@@ -123,7 +130,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     saturation = saturations(evidence, blocks)
     comparisons = compare(evidence, blocks, saturation)
     verification = verify(evidence, blocks)
-    verdicts = decide(evidence, blocks, comparisons, verification.correctness, saturation)
+    controls = controls_of(evidence, blocks)
+    verdicts = decide(evidence, blocks, comparisons, verification.correctness, saturation=saturation, controls=controls)
     interim = len(blocks.indices) < manifest.blocks
     return Report(
         experiment=manifest.digest,
@@ -141,6 +149,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         correctness=verification.correctness,
         mismatches=verification.mismatches[:MISMATCHES_LISTED],
         reconciliations=reconcile_all(evidence),
+        controls=summaries(controls),
+        findings=findings(controls)[:FINDINGS_LISTED],
         sessions=tuple(map(_session_summary, evidence.sessions)),
         costs=tuple(_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
         config_differences=config_differences(evidence, blocks),

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from app.domain import block_acceptance
-from app.domain.acceptance import PositionAcceptance, by_position, decode_steps, draft_counts, emitted_after_first
+from app.domain.acceptance import (
+    DraftCounts,
+    PositionAcceptance,
+    by_position,
+    decode_steps,
+    draft_counts,
+    emitted_after_first,
+)
 from app.domain.condition import Condition, expand
 from app.domain.evidence import ExperimentEvidence, RunEvidence
 from app.domain.latency import (
@@ -15,15 +22,18 @@ from app.domain.latency import (
     goodput_rps,
     is_good,
     itl_chunk_ns,
+    itl_token_ns,
     lateness_ns,
     milliseconds,
     output_throughput_tps,
+    output_tokens,
     tpot_ns,
     ttft_ns,
     window_s,
 )
 from app.domain.manifest import Slo
 from app.domain.observation import RequestObservation
+from app.domain.output_position import AlongOutput, along_output
 from app.domain.pairing import ALL, CompleteBlocks, strata_of, within
 from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import (
@@ -42,6 +52,23 @@ INCL_UNIT = "tokens / draft, with the target's own"
 EMIT_UNIT = "emitted tokens / target step"
 
 
+class TokenCounts(BaseModel):
+    """Tokens over all blocks. What an engine cannot tell apart by stratum is ``None``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompt: int
+    cached: int
+    """Of the prompt, those that the prefix cache already held."""
+    requested: int | None
+    """Output tokens asked for at most."""
+    drafted: int | None
+    accepted: int | None
+    rejected: int | None
+    """Drafted and not accepted."""
+    emitted: int
+
+
 class ArmResult(BaseModel):
     """What one arm did in one condition and stratum, over complete blocks. ``stratum`` is ``all`` or ``task=copy``."""
 
@@ -58,9 +85,15 @@ class ArmResult(BaseModel):
     """``p50``, ``p95``, ``p99`` → pooled quantile from the due time; gated by sample size."""
     tpot_ms: dict[str, Estimate]
     itl_chunk_ms: dict[str, Estimate]
+    """Between chunks as they came; a chunk carries several tokens when drafts are accepted."""
+    itl_token_ms: dict[str, Estimate]
+    """Each inter-chunk time shared out over its chunk's tokens."""
+    queue_ms: dict[str, Estimate]
+    """Waiting inside the engine, by its own word."""
     e2e_ms: dict[str, Estimate]
     lateness_ms: dict[str, Estimate]
     output_throughput_tps: Estimate
+    request_throughput_rps: Estimate
     goodput_rps: Estimate
     slo_attainment: Estimate
     acceptance_rate: Estimate
@@ -73,6 +106,8 @@ class ArmResult(BaseModel):
     acceptance_by_position: tuple[float, ...]
     """Unconditional: accepted at position j / drafts."""
     conditional_acceptance_by_position: tuple[float | None, ...]
+    acceptance_along_output: AlongOutput
+    tokens: TokenCounts
     saturation: Saturation
 
 
@@ -87,6 +122,7 @@ def arm_results(
             stratum,
             members,
             blocks.of(condition),
+            asked={r.request_id: r.max_tokens for r in evidence.labels.get(condition.workload, ())},
             counts_per_request=not any((run.block, run.arm) in blind for run in blocks.of(condition)),
             slo=evidence.manifest.slo,
             saturation=saturation[condition],
@@ -102,6 +138,7 @@ def _arm_result(
     members: frozenset[str],
     runs: Sequence[RunEvidence],
     *,
+    asked: Mapping[str, int | None],
     counts_per_request: bool,
     slo: Slo,
     saturation: Saturation,
@@ -124,10 +161,13 @@ def _arm_result(
         outcomes=dict(sorted(Counter(str(o.outcome) for o in offered).items())),
         ttft_ms=_quantiles([milliseconds(ttft_ns(o)) for o in offered]),
         tpot_ms=_quantiles([tpot / NS_PER_MS for o in served if (tpot := tpot_ns(o)) is not None]),
+        itl_token_ms=_quantiles([gap / NS_PER_MS for o in served for gap in itl_token_ns(o)]),
+        queue_ms=_quantiles([o.queue_time_ns / NS_PER_MS for o in served if o.queue_time_ns is not None]),
         itl_chunk_ms=_quantiles([gap / NS_PER_MS for o in served for gap in itl_chunk_ns(o)]),
         e2e_ms=_quantiles([milliseconds(e2e_ns(o)) for o in offered]),
         lateness_ms=_quantiles([late / NS_PER_MS for o in offered if (late := lateness_ns(o)) is not None]),
         output_throughput_tps=mean_over_blocks([output_throughput_tps(p, s) for p, s in windows], "tokens/s"),
+        request_throughput_rps=mean_over_blocks([_served(p) / s for p, s in windows], "requests/s"),
         goodput_rps=mean_over_blocks([goodput_rps(p, s, slo) for p, s in windows], "requests/s"),
         slo_attainment=attainment([sum(is_good(o, slo) for o in p) for p in parts if p], [len(p) for p in parts if p]),
         acceptance_rate=told.rate,
@@ -136,8 +176,31 @@ def _arm_result(
         mean_length_emit=told.emit,
         acceptance_by_position=told.positions.unconditional,
         conditional_acceptance_by_position=told.positions.conditional,
+        acceptance_along_output=along_output(offered) if counts_per_request else AlongOutput(),
+        tokens=_tokens(offered, asked, counts_per_request=counts_per_request),
         saturation=saturation,
     )
+
+
+def _tokens(
+    offered: Sequence[RequestObservation], asked: Mapping[str, int | None], *, counts_per_request: bool
+) -> TokenCounts:
+    counts = sum((draft_counts(o) for o in offered), DraftCounts())
+    limits = [asked.get(o.request_id) for o in offered]
+    told = counts_per_request
+    return TokenCounts(
+        prompt=sum(o.prompt_tokens or 0 for o in offered),
+        cached=sum(o.cached_tokens or 0 for o in offered),
+        requested=None if None in limits else sum(limit or 0 for limit in limits),
+        drafted=counts.drafted if told else None,
+        accepted=counts.accepted if told else None,
+        rejected=counts.drafted - counts.accepted if told else None,
+        emitted=sum(map(output_tokens, offered)),
+    )
+
+
+def _served(observations: Sequence[RequestObservation]) -> int:
+    return sum(o.outcome is Outcome.SUCCESS for o in observations)
 
 
 @dataclass(frozen=True, slots=True)

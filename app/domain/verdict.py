@@ -12,9 +12,10 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.comparison import REQUEST_SPEEDUP, THROUGHPUT_RATIO, MetricComparison, family_size, primary_metric
 from app.domain.condition import Condition, expand
+from app.domain.control import Control
 from app.domain.correctness import SAMPLED, Correctness
 from app.domain.evidence import ExperimentEvidence
-from app.domain.gates import broken_gates
+from app.domain.gates import Run, broken_gates
 from app.domain.manifest import Manifest
 from app.domain.paired import blocks_needed, bonferroni, equivalent
 from app.domain.pairing import CompleteBlocks, baseline_of
@@ -82,7 +83,9 @@ def decide(
     blocks: CompleteBlocks,
     comparisons: Sequence[MetricComparison],
     correctness: Sequence[Correctness],
+    *,
     saturation: Mapping[Condition, Saturation],
+    controls: Mapping[Run, tuple[Control, ...]],
 ) -> tuple[Verdict, ...]:
     """One verdict per candidate condition, in the manifest's order."""
     primary = {Condition(c.arm, c.workload, c.load): c for c in comparisons if c.primary}
@@ -95,6 +98,7 @@ def decide(
             comparison=primary.get(condition),
             correctness=verified[condition.arm],
             saturation=saturation,
+            controls=controls,
         )
         for condition in expand(evidence.manifest)
         if condition.arm != BASELINE_ARM
@@ -109,6 +113,7 @@ def _verdict(
     comparison: MetricComparison | None,
     correctness: Correctness,
     saturation: Mapping[Condition, Saturation],
+    controls: Mapping[Run, tuple[Control, ...]],
 ) -> Verdict:
     manifest = evidence.manifest
     log_ratios = comparison.log_ratios if comparison else ()
@@ -117,7 +122,7 @@ def _verdict(
     family = family_size(manifest) if decided else 1
     finding = find(log_ratios, delta=margins.delta, confidence=margins.confidence, family=family)
     lossy = _lossy_acceptance(manifest, condition.arm)
-    broken = (*broken_gates(evidence, blocks, condition), *_unequal_outputs(correctness), *lossy)
+    broken = (*broken_gates(evidence, blocks, condition, controls), *_unequal_outputs(correctness), *lossy)
     metric = primary_metric(condition, saturation)
     if broken:
         finding = Finding(VerdictWord.INVALID)

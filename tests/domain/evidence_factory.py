@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.domain.condition import expand
+from app.domain.condition import Condition, expand
 from app.domain.evidence import (
     CounterDeltas,
     ExperimentEvidence,
@@ -14,9 +14,11 @@ from app.domain.evidence import (
     SessionEvidence,
 )
 from app.domain.exposition import WAITING
+from app.domain.gates import broken_gates, controls_of
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.manifest import Manifest, parse_manifest
 from app.domain.observation import RequestObservation, SpeculationCounts
+from app.domain.pairing import complete_blocks
 from app.domain.series import Series
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, NS_PER_S, FailureClass, Outcome
 
@@ -219,6 +221,12 @@ def replace_session(evidence: ExperimentEvidence, *, arm: str, block: int, **cha
     sessions = tuple(s.model_copy(update=changes) if (s.arm, s.block) == (arm, block) else s for s in evidence.sessions)
     assert sessions != evidence.sessions, "the change must change something"
     return evidence.model_copy(update={"sessions": sessions})
+
+
+def reasons(evidence: ExperimentEvidence, condition: Condition) -> tuple[str, ...]:
+    """The broken gates of one condition."""
+    blocks = complete_blocks(evidence)
+    return broken_gates(evidence, blocks, condition, controls_of(evidence, blocks))
 
 
 def find_run(evidence: ExperimentEvidence, *, arm: str, block: int, load: str) -> RunEvidence:

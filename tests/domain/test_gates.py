@@ -5,10 +5,11 @@ import pytest
 from app.domain.condition import Condition
 from app.domain.engine_version import PER_REQUEST_SPECULATION_FLAG
 from app.domain.evidence import ExperimentEvidence
-from app.domain.gates import broken_gates, reconcile, reconcile_all
+from app.domain.gates import reconcile_all
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.observation import RequestObservation
 from app.domain.pairing import complete_blocks
+from app.domain.reconciliation import reconcile
 from app.domain.resolution import config_differences
 from app.domain.startup import ConfigSource
 from app.domain.vocabulary import NS_PER_MS, Outcome
@@ -19,6 +20,7 @@ from tests.domain.evidence_factory import (
     make_evidence,
     make_manifest,
     manifest_document,
+    reasons,
     replace_run,
     replace_session,
 )
@@ -30,7 +32,7 @@ WHERE: dict[str, Any] = {"arm": "ngram", "block": 2, "load": "low"}
 
 def gates(evidence: ExperimentEvidence, condition: Condition = LOW) -> tuple[str, ...]:
     """The broken gates of one condition."""
-    return broken_gates(evidence, complete_blocks(evidence), condition)
+    return reasons(evidence, condition)
 
 
 def with_first(evidence: ExperimentEvidence, count: int = 1, **changes: object) -> ExperimentEvidence:
@@ -82,8 +84,10 @@ def test_reconciliation_lines_of_a_sound_run_have_no_residual() -> None:
         "drafts",
         "draft_tokens",
         "accepted_tokens",
+        *(f"accepted_tokens_at_position_{position}" for position in range(4)),
     ]
-    assert all(line.residual == 0 and line.counter_delta > 0 for line in lines)
+    assert all(line.residual == 0 for line in lines)
+    assert [line.counter_delta > 0 for line in lines] == [*(True,) * 8, False]
 
 
 def test_the_baseline_has_no_speculative_lines() -> None:
@@ -106,16 +110,15 @@ def test_an_arm_that_drafts_nothing_is_not_that_arm() -> None:
         spec_decode_num_accepted_tokens=0,
         spec_decode_num_accepted_tokens_per_pos=(0, 0, 0, 0),
     )
-    assert gates(silent) == ("block 3: ngram drafted nothing",)
-    absent = counters(
-        idle, spec_decode_num_drafts=None, spec_decode_num_draft_tokens=None, spec_decode_num_accepted_tokens=None
-    )
-    assert gates(absent) == ("block 3: ngram exposes no speculative counters",)
+    assert gates(silent) == ("block 3, ngram: it drafted nothing",)
+    names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "num_accepted_tokens_per_pos")
+    absent = counters(idle, **dict.fromkeys(f"spec_decode_{name}" for name in names))
+    assert gates(absent) == ("block 3, ngram: it exposes no speculative counters",)
 
 
 def test_positions_that_rise_break_an_identity() -> None:
     off = counters(make_evidence(), spec_decode_num_accepted_tokens_per_pos=(59, 60, 61, 0))
-    assert gates(off) == ("block 3: ngram: engine counters: accepted by position rises",)
+    assert "block 3, ngram: engine counters: accepted by position rises" in gates(off)
 
 
 def test_a_late_client_voids_the_run() -> None:
@@ -221,7 +224,7 @@ def test_cache_hits_must_agree_between_arms_where_the_cache_is_on() -> None:
     evidence = make_evidence(Dials(manifest=make_manifest(serving=serving)))
     assert gates(evidence) == ()
     assert gates(with_first(evidence, cached_tokens=16)) == (
-        "block 3: 1 requests differ in cached prompt tokens between the arms, by 16 tokens together",
+        "block 3, ngram: 1 requests differ in cached prompt tokens between the arms, by 16 tokens together",
     )
 
 
@@ -231,7 +234,7 @@ def test_speculation_in_target_only_is_found() -> None:
     run = find_run(evidence, arm="target-only", block=2, load="low")
     odd = tuple(o.model_copy(update={"speculation": donor}) for o in run.observations)
     spoiled = replace_run(evidence, arm="target-only", block=2, load="low", observations=odd)
-    assert "block 3: target-only reported speculation" in gates(spoiled)
+    assert "block 3, target-only: target-only reported speculation" in gates(spoiled)
 
 
 @pytest.mark.parametrize(

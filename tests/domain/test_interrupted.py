@@ -6,12 +6,11 @@ import pytest
 
 from app.domain.condition import Condition
 from app.domain.evidence import ExperimentEvidence, Failure, RunEvidence, SessionEvidence
-from app.domain.gates import broken_gates
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.pairing import complete_blocks
 from app.domain.report import build_report
 from app.domain.vocabulary import FailureClass
-from tests.domain.evidence_factory import STARTUP_FAILED, Dials, find_run, make_evidence, make_session
+from tests.domain.evidence_factory import STARTUP_FAILED, Dials, find_run, make_evidence, make_session, reasons
 
 LOW, HIGH = (Condition("ngram", "copy", load) for load in ("low", "high"))
 LOST = Failure(failure_class=FailureClass.INFRA, message="the lease of here:1 expired")
@@ -43,7 +42,7 @@ def shuffled(evidence: ExperimentEvidence, seed: int) -> ExperimentEvidence:
 
 
 def gates(evidence: ExperimentEvidence, condition: Condition = HIGH) -> tuple[str, ...]:
-    return broken_gates(evidence, complete_blocks(evidence), condition)
+    return reasons(evidence, condition)
 
 
 @pytest.mark.parametrize("arm", ["ngram", "target-only"])

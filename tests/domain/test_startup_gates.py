@@ -6,8 +6,6 @@ import pytest
 
 from app.domain.condition import Condition
 from app.domain.evidence import ExperimentEvidence
-from app.domain.gates import broken_gates
-from app.domain.pairing import complete_blocks
 from app.domain.report import build_report
 from app.domain.startup import CanaryFacts, StartupWarning, WarningEffect
 from app.domain.startup_gates import session_problems
@@ -18,6 +16,7 @@ from tests.domain.evidence_factory import (
     make_manifest,
     make_session,
     manifest_document,
+    reasons,
     replace_session,
 )
 
@@ -34,7 +33,7 @@ LOSSY = REPLACED.model_copy(update={"name": "lossy_verification"})
 
 
 def gates(evidence: ExperimentEvidence) -> tuple[str, ...]:
-    return broken_gates(evidence, complete_blocks(evidence), LOW)
+    return reasons(evidence, LOW)
 
 
 def everywhere(evidence: ExperimentEvidence, arm: str, **changes: Any) -> ExperimentEvidence:

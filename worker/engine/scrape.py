@@ -7,8 +7,10 @@ measured host as little as they can.
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,33 +39,67 @@ class ScrapeFailed(Exception):
         self.failure = Failure(failure_class=failure_class, message=message)
 
 
+@dataclass(frozen=True)
+class Scrape:
+    """One answer of ``/metrics``; parsed when it is asked for, since that costs the measured host more than reading."""
+
+    monotonic_ns: int
+    text: str
+
+    @cached_property
+    def exposition(self) -> Exposition:
+        """The samples. Raises ``EvidenceRefused`` for what is no exposition."""
+        return parse_exposition(self.text)
+
+
 def client(socket_path: str, timeout_s: float = REQUEST_TIMEOUT_S) -> httpx.AsyncClient:
     """A client of the server behind the socket; the host name in its URLs has no meaning."""
     transport = httpx.AsyncHTTPTransport(uds=socket_path, verify=False)  # no TLS: spares reading the certificates
     return httpx.AsyncClient(transport=transport, base_url="http://engine", timeout=timeout_s)
 
 
-async def scrape(socket_path: str) -> Exposition:
+async def scrape(socket_path: str) -> Scrape:
     """One scrape of ``/metrics``. Raises ``ScrapeFailed`` where the server does not answer."""
     async with client(socket_path) as engine:
-        return parse_exposition(await _get(engine, "/metrics"))
+        return await _scrape(engine)
 
 
-async def quiesced(socket_path: str, timeout_s: float = QUIET_TIMEOUT_S) -> Exposition:
+async def quiesced(socket_path: str, timeout_s: float = QUIET_TIMEOUT_S) -> Scrape:
     """A scrape of a server at rest: nothing running or waiting, and every counter as in the scrape before.
 
     Raises ``ScrapeFailed`` (HANG) if that does not happen within ``timeout_s``.
     """
     deadline = time.monotonic() + timeout_s
     async with client(socket_path) as engine:
-        before = parse_exposition(await _get(engine, "/metrics"))
+        before = await _scrape(engine)
         while time.monotonic() < deadline:
             await asyncio.sleep(QUIET_PERIOD_S)
-            now = parse_exposition(await _get(engine, "/metrics"))
-            if now.value(RUNNING) == now.value(WAITING) == 0 and now.counters() == before.counters():
+            now = await _scrape(engine)
+            if _at_rest(now.exposition) and now.exposition.counters() == before.exposition.counters():
                 return now
             before = now
     raise ScrapeFailed(FailureClass.HANG, f"the engine did not come to rest within {timeout_s:g} s")
+
+
+def _at_rest(exposition: Exposition) -> bool:
+    return exposition.value(RUNNING) == exposition.value(WAITING) == 0
+
+
+async def _scrape(engine: httpx.AsyncClient) -> Scrape:
+    at_ns = time.monotonic_ns()
+    return Scrape(at_ns, await _get(engine, "/metrics"))
+
+
+def series_of(scrapes: Sequence[Scrape], started_monotonic_ns: int) -> tuple[Series, ...]:
+    """The scrapes as series on the clock of a replay that began at ``started_monotonic_ns``."""
+    return sampled([(scrape.monotonic_ns - started_monotonic_ns, scrape.exposition) for scrape in scrapes])
+
+
+def write_scrapes(path: Path, scrapes: Sequence[Scrape]) -> None:
+    """The scrapes as they came, one JSON object a line: its monotonic time and its text."""
+    with path.open("w") as file:
+        for one in scrapes:
+            file.write(f"{json.dumps({'monotonic_ns': one.monotonic_ns, 'text': one.text})}\n")
 
 
 async def server_info(socket_path: str) -> dict[str, str]:
@@ -102,12 +138,12 @@ async def _get(engine: httpx.AsyncClient, path: str) -> str:
 
 
 class Sampler:
-    """Scrapes once each second while it is entered. A scrape that fails leaves a gap in the times."""
+    """Adds a scrape each second to ``scrapes`` while it is entered; one that fails leaves a gap in the times."""
 
-    def __init__(self, socket_path: str, period_s: float = PERIOD_S) -> None:
+    def __init__(self, socket_path: str, scrapes: list[Scrape], period_s: float = PERIOD_S) -> None:
         self._socket_path = socket_path
         self._period_s = period_s
-        self._texts: list[tuple[int, str]] = []
+        self._scrapes = scrapes
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -124,29 +160,13 @@ class Sampler:
 
     def newest(self) -> str | None:
         """The text of the newest scrape."""
-        return self._texts[-1][1] if self._texts else None
-
-    @property
-    def samples(self) -> tuple[tuple[int, Exposition], ...]:
-        """Monotonic nanoseconds of each scrape, and the scrape."""
-        return tuple((at_ns, parse_exposition(text)) for at_ns, text in self._texts)
-
-    def series(self, started_monotonic_ns: int) -> tuple[Series, ...]:
-        """Everything that was scraped since the replay's start, with times counted from it."""
-        scrapes = [(at_ns - started_monotonic_ns, exposition) for at_ns, exposition in self.samples]
-        return sampled([scrape for scrape in scrapes if scrape[0] >= 0])
-
-    def write(self, path: Path) -> None:
-        """The scrapes as they came, one JSON object a line: its monotonic time and its text."""
-        lines = (json.dumps({"monotonic_ns": at_ns, "text": text}) for at_ns, text in self._texts)
-        path.write_text("".join(f"{line}\n" for line in lines))
+        return self._scrapes[-1].text if self._scrapes else None
 
     async def _sample(self) -> None:
         due = time.monotonic()
         async with client(self._socket_path) as engine:
             while True:
-                at_ns = time.monotonic_ns()
                 with suppress(ScrapeFailed):
-                    self._texts.append((at_ns, await _get(engine, "/metrics")))
+                    self._scrapes.append(await _scrape(engine))
                 due = max(due + self._period_s, time.monotonic())
                 await asyncio.sleep(due - time.monotonic())

@@ -130,7 +130,7 @@ class VllmServer:
     async def canary_facts(self) -> CanaryFacts:
         """The speculative counters after the canary, once its last step is counted. Raises ``ScrapeFailed``."""
         await asyncio.sleep(QUIET_PERIOD_S)
-        return canary_facts(await scrape(self.socket_path))
+        return canary_facts((await scrape(self.socket_path)).exposition)
 
     def memory(self) -> dict[str, str]:
         """The log's memory lines, name → value as printed."""

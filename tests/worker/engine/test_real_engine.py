@@ -104,9 +104,9 @@ async def serve(launch: LaunchSpec, scratch: Path) -> Served:
         resolved = (await server.configuration()).values
         assert len(containment.members(tag, leader=-1)) >= PROCESSES_MIN, "the tag is lost where titles overwrite it"
         assert server.memory()["kv_cache_tokens"]
-        before = await quiesced(server.socket_path)
+        before = (await quiesced(server.socket_path)).exposition
         answers = await asyncio.gather(*(complete(server.socket_path, number) for number in range(REQUESTS)))
-        deltas = counter_deltas(before, await quiesced(server.socket_path))
+        deltas = counter_deltas(before, (await quiesced(server.socket_path)).exposition)
         warned = {w.name for w in server.warnings() if w.effect is WarningEffect.FAILS_PREFLIGHT}
     assert not containment.members(tag, leader=-1)
     return Served(list(answers), deltas, resolved, warned)

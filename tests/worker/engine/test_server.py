@@ -16,7 +16,7 @@ from app.domain.launch import LaunchSpec
 from app.domain.series import the_one
 from app.domain.vocabulary import FailureClass
 from worker.engine import containment
-from worker.engine.scrape import Sampler, ScrapeFailed, quiesced, server_info
+from worker.engine.scrape import Sampler, Scrape, ScrapeFailed, quiesced, series_of, server_info
 from worker.engine.server import StartupFailed, VllmServer
 
 SCRIPT = Path(__file__).with_name("scripted_server.py")
@@ -122,15 +122,15 @@ async def test_cancellation_during_start_up_leaves_nothing(scratch: Path) -> Non
 
 async def test_a_server_at_rest_is_quiesced_and_sampled(scratch: Path) -> None:
     async with server("serve", scratch) as running:
-        assert (await quiesced(running.socket_path)).value(PROMPT_TOKENS) == 7
-        async with Sampler(running.socket_path, period_s=0.01) as sampler:
-            while len(sampler.samples) < 3:  # noqa: ASYNC110
+        assert (await quiesced(running.socket_path)).exposition.value(PROMPT_TOKENS) == 7
+        scrapes: list[Scrape] = []
+        async with Sampler(running.socket_path, scrapes, period_s=0.01):
+            while len(scrapes) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-    second_ns = sampler.samples[1][0]
-    usage = the_one(sampler.series(second_ns), KV_CACHE_USAGE)
+    usage = the_one(series_of(scrapes, scrapes[1].monotonic_ns), KV_CACHE_USAGE)
     assert usage is not None
-    assert usage.at_ns[0] == 0
-    assert len(usage.at_ns) == len(sampler.samples) - 1
+    assert usage.at_ns[1] == 0
+    assert len(usage.at_ns) == len(scrapes)
     assert set(usage.values) == {0.25}
 
 

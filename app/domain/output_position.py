@@ -1,0 +1,124 @@
+"""Acceptance along the output: how drafts fare early and late in an answer.
+
+The engine lists a request's steps that had a draft, without saying where in the output they lay. The chunks say: a step
+that accepted ``a`` tokens came as a chunk of ``a + 1``. Where steps without a draft could have lain in more than one
+place the request is left out and counted, never guessed at.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from app.domain.acceptance import draft_counts
+from app.domain.observation import RequestObservation
+from app.domain.statistics import Estimate, ratio_of_totals
+
+EDGES = (1, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+"""Output tokens that were there before a step; the last range is open. 32,768 is where vllm#52873 begins."""
+UNIT = "accepted tokens / drafted token"
+
+Step = tuple[int, int, int]
+"""Output tokens before it, drafted, accepted."""
+
+
+class OutputRange(BaseModel):
+    """Steps that began with ``first`` to ``last`` output tokens there already (``last`` is ``None``: no end)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    first: int
+    last: int | None
+    drafted: int
+    accepted: int
+    rate: Estimate
+
+
+class AlongOutput(BaseModel):
+    """By range; ``placed`` of the ``drafting`` requests could be placed without a doubt."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ranges: tuple[OutputRange, ...] = ()
+    placed: int = 0
+    drafting: int = 0
+
+
+def along_output(observations: Sequence[RequestObservation]) -> AlongOutput:
+    """Acceptance by output position over all observations; the interval's unit is the request."""
+    drafting = [o for o in observations if draft_counts(o).drafted]
+    placed = {i: found for i, o in enumerate(drafting) if (found := steps_of(o)) is not None}
+    ranges = (_range(low, high, placed.values()) for low, high in zip(EDGES, (*EDGES[1:], None), strict=True))
+    return AlongOutput(ranges=tuple(filter(None, ranges)), placed=len(placed), drafting=len(drafting))
+
+
+def steps_of(observation: RequestObservation) -> tuple[Step, ...] | None:
+    """Where each step with a draft began; ``None`` where the chunks leave that open."""
+    told = observation.speculation
+    if told is None or not observation.chunk_tokens or 0 in observation.chunk_tokens:
+        return None
+    steps = list(zip(told.per_step_drafted, told.per_step_accepted, strict=True))
+    found = list(_place(observation.chunk_tokens, steps))
+    return tuple(found) if len(found) == len(steps) else None
+
+
+def _place(chunks: Sequence[int], steps: list[tuple[int, int]]) -> Iterator[Step]:
+    """Walk chunks and steps together; ends early where they do not fit or could fit in more than one way."""
+    # Between two steps that accepted something, single-token chunks are undrafted steps or drafts that all failed:
+    # which, is known only where all of them are the one or the other.
+    before, left = chunks[0], list(steps)
+    for ones, tokens in _segments(chunks[1:], cut=bool(steps) and steps[-1][1] > 0 and chunks[-1] == 1):
+        failed = next((i for i, (_, accepted) in enumerate(left) if accepted), len(left))
+        if failed not in {0, ones}:
+            return
+        for offset in range(failed):
+            yield before + offset, left.pop(0)[0], 0
+        before += ones
+        if tokens is None:
+            continue
+        if not left or not _fits(left[0][1], tokens, last=len(left) == 1):
+            return
+        drafted, accepted = left.pop(0)
+        yield before, drafted, accepted
+        before += tokens
+
+
+def _segments(chunks: Sequence[int], *, cut: bool) -> Iterator[tuple[int, int | None]]:
+    """How many single-token chunks, and the longer chunk that follows them (``None`` at the end).
+
+    ``cut``: the last chunk belongs to a step that accepted more, of which the end of the output left one token.
+    """
+    ones = 0
+    for index, tokens in enumerate(chunks, start=1):
+        if tokens > 1 or (cut and index == len(chunks)):
+            yield ones, tokens
+            ones = 0
+        else:
+            ones += 1
+    yield ones, None
+
+
+def _fits(accepted: int, tokens: int, *, last: bool) -> bool:
+    """A step's chunk has its accepted tokens and one more; the end of the output may have cut the last one."""
+    return tokens == accepted + 1 or (last and tokens <= accepted)
+
+
+def _range(low: int, high: int | None, requests: Collection[tuple[Step, ...]]) -> OutputRange | None:
+    inside = [
+        [
+            (drafted, accepted)
+            for before, drafted, accepted in steps
+            if before >= low and (high is None or before < high)
+        ]
+        for steps in requests
+    ]
+    drafted = [sum(d for d, _ in steps) for steps in inside]
+    accepted = [sum(a for _, a in steps) for steps in inside]
+    if not sum(drafted):
+        return None
+    return OutputRange(
+        first=low,
+        last=None if high is None else high - 1,
+        drafted=sum(drafted),
+        accepted=sum(accepted),
+        rate=ratio_of_totals(accepted, drafted, UNIT),
+    )
