@@ -1,0 +1,1 @@
+"""What GPUs and host do while an engine is measured, sampled by a small process of its own."""

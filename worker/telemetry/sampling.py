@@ -1,0 +1,212 @@
+"""The sampler as a measurement uses it: it runs while this is entered, and nothing it does can fail a run.
+
+A sampler that does not start, dies or falls silent is a fact of ``unobservable``; what it wrote until then stays.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from bisect import bisect_left, bisect_right
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from app.domain.device import Device
+from app.domain.series import Series
+from worker import nvml
+from worker.engine.containment import TAG_VARIABLE
+from worker.telemetry.names import OF_DEVICE, OF_HOST
+from worker.telemetry.plan import NS_PER_S, SamplingPlan, encode
+from worker.telemetry.recording import Absence, Column, Recording, RecordingRefused, read_recording
+
+FILE_NAME = "telemetry.txt"
+START_PATIENCE_S = 20.0
+"""Opening a driver that nobody keeps loaded takes seconds."""
+ANSWER_PATIENCE_S = 5.0
+SILENCE_MAX_NS = 5 * NS_PER_S
+_ROOT = Path(__file__).resolve().parents[2]
+_STDERR_TAIL = 500
+
+
+class Telemetry:
+    """One sampler, writing to ``path`` in ``directory``; an asynchronous context manager.
+
+    The engine is found by its first pid or by its tag (then also before it is started). ``clients`` are pids of load
+    generators, ``cores`` those that the sampler keeps to. ``recording`` is a sampler's file in the place of GPUs.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        gpus: tuple[str, ...] = (),
+        engine_pid: int | None = None,
+        engine_tag: str | None = None,
+        clients: tuple[int, ...] = (),
+        cores: tuple[int, ...] = (),
+        recording: Path | None = None,
+    ) -> None:
+        self.path = directory.resolve() / FILE_NAME
+        self._stderr_path = self.path.with_suffix(".stderr")
+        self._plan = SamplingPlan(
+            path=str(self.path),
+            gpus=gpus,
+            engine_pid=engine_pid,
+            engine_mark=engine_tag and f"{TAG_VARIABLE}={engine_tag}",
+            clients=clients,
+            worker_pid=os.getpid(),
+            cores=cores,
+            recording=recording and str(recording.resolve()),
+        )
+        self._process: asyncio.subprocess.Process | None = None
+        self._fault: str | None = None
+
+    async def __aenter__(self) -> Self:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_bytes(b"")
+        try:
+            await self._start()
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end()
+
+    async def sample(self) -> None:
+        """Have everything read now: at a run's end, so that cumulative quantities cover it."""
+        process = self._process
+        if process is None or process.stdin is None or self._fault is not None:
+            return
+        with suppress(ConnectionError):
+            process.stdin.write(b"\n")
+            await process.stdin.drain()
+        await self._answer(ANSWER_PATIENCE_S)
+
+    def series(self, started_monotonic_ns: int, ended_monotonic_ns: int | None = None) -> tuple[Series, ...]:
+        """What was sampled from the last reading before the start to the first after the end, or to now."""
+        recording = self._read()
+        if recording is None:
+            return ()
+        mark = {"source": "recording"} if recording.head.replayed else {}
+        cut = (_cut(column, started_monotonic_ns, ended_monotonic_ns) for column in recording.columns.values())
+        return tuple(
+            Series(
+                name=name,
+                labels={} if device is None else {"device": device, **mark},
+                at_ns=tuple(at_ns - started_monotonic_ns for at_ns in column.at_ns),
+                values=tuple(column.values),
+            )
+            for (device, name), column in zip(recording.columns, cut, strict=True)
+            if column.values
+        )
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The GPUs as the sampler found them; in the place of a recording, the recorded ones."""
+        recording = self._read()
+        return () if recording is None else tuple(Device.model_validate(facts) for facts in recording.head.devices)
+
+    @property
+    def unobservable(self) -> dict[str, str]:
+        """Quantity → why it was missing at some time since sampling began."""
+        return self.unobservable_since(0)
+
+    def unobservable_since(self, started_monotonic_ns: int, ended_monotonic_ns: int | None = None) -> dict[str, str]:
+        """Quantity → why it was missing at some time since then, and before the end where there is one."""
+        recording = self._read()
+        fault = self._fault or self._ending(recording)
+        if fault is not None:
+            return dict.fromkeys((*OF_DEVICE, *OF_HOST), fault)
+        if recording is None:
+            return {}
+        reasons = {} if recording.head.devices or self._plan.gpus else dict.fromkeys(OF_DEVICE, "there is no GPU")
+        for absence in recording.absences:
+            begun = ended_monotonic_ns is None or absence.from_ns <= ended_monotonic_ns
+            if begun and (absence.to_ns is None or absence.to_ns > started_monotonic_ns):
+                reasons.setdefault(absence.name, _words(absence, recording.head.started_monotonic_ns))
+        return reasons
+
+    async def _start(self) -> None:
+        pipe, argv = asyncio.subprocess.PIPE, (sys.executable, "-m", "worker.telemetry.process", encode(self._plan))
+        with self._stderr_path.open("wb") as stderr:
+            self._process = await asyncio.create_subprocess_exec(
+                *argv, cwd=_ROOT, stdin=pipe, stdout=pipe, stderr=stderr
+            )
+        await self._answer(START_PATIENCE_S)
+
+    async def _answer(self, patience_s: float) -> None:
+        """Wait for a line of the sampler; without one it is at fault, and not asked again."""
+        if self._process is None or self._process.stdout is None:
+            return
+        try:
+            said = await asyncio.wait_for(self._process.stdout.readline(), patience_s)
+        except TimeoutError:
+            self._fault = f"the sampler did not answer within {patience_s:g} s"
+            return
+        if not said:
+            await self._process.wait()
+            self._fault = self._ending(None)
+
+    async def _end(self) -> None:
+        """Close its stdin, on which it ends in order; insist where it does not."""
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        if process.returncode is not None:
+            self._fault = self._fault or self._ending(None)
+            return
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), ANSWER_PATIENCE_S)
+        except (TimeoutError, asyncio.CancelledError) as late:
+            process.kill()
+            await process.wait()
+            if isinstance(late, asyncio.CancelledError):
+                raise
+            self._fault = self._fault or f"the sampler did not end within {ANSWER_PATIENCE_S:g} s and was stopped"
+
+    def _ending(self, recording: Recording | None) -> str | None:
+        """What is wrong with the sampler, if it should be running or have ended in order."""
+        if self._process is None:
+            return "the sampler was not started"
+        if self._process.returncode not in {None, 0}:
+            tail = self._stderr_path.read_bytes()[-_STDERR_TAIL:].decode(errors="replace").strip()
+            said = f": {tail.splitlines()[-1]}" if tail else ""
+            return f"the sampler ended early with {self._process.returncode}{said}"
+        if recording is None or recording.ended_ns is not None or not recording.newest_ns:
+            return None
+        silence_ns = time.monotonic_ns() - recording.newest_ns
+        return f"the sampler has been silent for {silence_ns / NS_PER_S:.0f} s" if silence_ns > SILENCE_MAX_NS else None
+
+    def _read(self) -> Recording | None:
+        """The file so far; ``None``, and a fault, where it is none."""
+        try:
+            return read_recording(self.path)
+        except RecordingRefused as refused:
+            self._fault = self._fault or str(refused)
+            return None
+
+
+def devices(uuids: tuple[str, ...]) -> tuple[Device, ...]:
+    """What the driver says of each of these GPUs; those that do not answer are left out."""
+    return tuple(Device.model_validate(facts) for facts in nvml.facts(uuids))
+
+
+def _cut(column: Column, started_ns: int, ended_ns: int | None) -> Column:
+    first = max(0, bisect_right(column.at_ns, started_ns) - 1)
+    last = len(column.at_ns) if ended_ns is None else bisect_left(column.at_ns, ended_ns) + 1
+    return Column(column.at_ns[first:last], column.values[first:last])
+
+
+def _words(absence: Absence, began_ns: int) -> str:
+    of = "" if absence.device is None else f"{absence.device}: "
+    if absence.to_ns is None:
+        since_s = (absence.from_ns - began_ns) / NS_PER_S
+        return f"{of}{absence.reason}" + (f" (from {since_s:.1f} s after sampling began)" if since_s > 1 else "")
+    return f"{of}{absence.reason} (for {(absence.to_ns - absence.from_ns) / NS_PER_S:.1f} s)"
