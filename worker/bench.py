@@ -6,7 +6,7 @@ from pathlib import Path
 from app.domain.engine_version import EngineSchema
 from app.domain.evidence import Failure
 from app.domain.launch import LaunchSpec, launch_spec
-from app.domain.manifest import Manifest
+from app.domain.manifest import Arm, Manifest
 from app.domain.vocabulary import Method
 from worker.accelerators import Held
 from worker.cores import CoreSplit
@@ -55,17 +55,21 @@ class Bench:
     client: ReplayClient
     recorder: Recorder
 
+    def arm(self, name: str) -> Arm:
+        """The manifest's arm of that name."""
+        return next(arm for arm in self.manifest.arms if arm.name == name)
+
     def may_repeat(self, arm_name: str) -> bool:
         """Whether a replay leaves nothing in the server that would help its repetition.
 
         Prefixes do not survive a change of salt, but the suffix proposer remembers earlier answers.
         """
-        speculation = next(a for a in self.manifest.arms if a.name == arm_name).speculation
+        speculation = self.arm(arm_name).speculation
         return speculation.method is not Method.SUFFIX or speculation.suffix_decoding_max_cached_requests == 0
 
     def launch(self, arm_name: str, scratch: Path) -> LaunchSpec:
         """How to start the arm's server with its socket and caches under ``scratch``."""
-        arm = next(a for a in self.manifest.arms if a.name == arm_name)
+        arm = self.arm(arm_name)
         draft = self.model_paths.get(arm.draft_or_speculator)
         return launch_spec(
             self.manifest,

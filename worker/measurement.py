@@ -4,6 +4,7 @@ What was observed is kept even where the run then fails.
 """
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,27 +33,39 @@ from worker.engine.server import VllmServer
 from worker.replay.plan import SPIN_NS
 from worker.replay.process import ReplayFailed, ReplayRecord, collect
 from worker.requests import cache_salt, replay_plan
+from worker.telemetry.sampling import Telemetry
 from worker.watchdog import Watch, WatchdogAlarm, under_watch
 
 RUN_ATTEMPTS_MAX = 3
 """A host whose client lags three times in a row cannot measure this load."""
 
 
-async def warm_up(bench: Bench, server: VllmServer, scratch: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """One session: its server while it is up, what is sampled beside it, and where its files go."""
+
+    session_id: UUID
+    arm: str
+    server: VllmServer
+    telemetry: Telemetry
+    scratch: Path
+
+
+async def warm_up(bench: Bench, serving: Serving) -> None:
     """Replay each trace's disjoint warm-up set. Raises ``RunFailed`` where a request is not served."""
     for workload, trace in bench.traces.items():
         requests = await asyncio.to_thread(trace.of_load, WARMUP)
         if not requests:
             continue
         salt = cache_salt(bench.experiment_id, bench.block_index, workload)
-        record = await _replay(bench, requests, salt, server, scratch / f"{WARMUP}-{workload}")
+        record = await _replay(bench, requests, salt, serving.server, serving.scratch / f"{WARMUP}-{workload}")
         failed = [o for o in record.observations if o.outcome is not Outcome.SUCCESS]
         if failed:
             message = f"warm-up request {failed[0].request_id} of {workload}: {failed[0].outcome}, {failed[0].error}"
-            raise RunFailed(_cause(server) or Failure(failure_class=FailureClass.ENGINE_DEAD, message=message))
+            raise RunFailed(_cause(serving.server) or Failure(failure_class=FailureClass.ENGINE_DEAD, message=message))
 
 
-async def conduct_run(bench: Bench, condition: Condition, session_id: UUID, server: VllmServer, scratch: Path) -> None:
+async def conduct_run(bench: Bench, condition: Condition, serving: Serving) -> None:
     """Measure one condition, and again where the client lagged: the fault is this host's, whatever the arm.
 
     A void run is kept as evidence and never counted. Raises ``RunFailed`` or ``ScrapeFailed`` after
@@ -60,9 +73,9 @@ async def conduct_run(bench: Bench, condition: Condition, session_id: UUID, serv
     """
     attempts = RUN_ATTEMPTS_MAX if bench.may_repeat(condition.arm) else 1
     for number in range(1, attempts + 1):
-        run_id = await bench.recorder.start_run(session_id, condition.workload, condition.load, number)
-        told = PER_REQUEST_SPECULATION_FLAG not in server.spec.left_out
-        if await _conduct_attempt(bench, Attempt(condition, number, run_id, told), server, scratch):
+        run_id = await bench.recorder.start_run(serving.session_id, condition.workload, condition.load, number)
+        told = PER_REQUEST_SPECULATION_FLAG not in serving.server.spec.left_out
+        if await _conduct_attempt(bench, Attempt(condition, number, run_id, told), serving):
             return
 
 
@@ -77,12 +90,12 @@ class Attempt:
     """Whether this server's responses carry each request's own speculation counts."""
 
 
-async def _conduct_attempt(bench: Bench, attempt: Attempt, server: VllmServer, scratch: Path) -> bool:
+async def _conduct_attempt(bench: Bench, attempt: Attempt, serving: Serving) -> bool:
     """Whether the run counts."""
     stolen_ns = stolen_cpu_ns()
     seen = Seen()
     try:
-        await _observe(bench, attempt, server, scratch, seen)
+        await _observe(bench, attempt, serving, seen)
         counters = _counters(seen)
     except (RunFailed, ScrapeFailed) as error:
         state = RunState.LOST if is_retried(error.failure.failure_class) else RunState.FAILED
@@ -97,6 +110,7 @@ async def _conduct_attempt(bench: Bench, attempt: Attempt, server: VllmServer, s
         counters=counters,
         observations=seen.observations,
         controls=_controls(bench, attempt, seen, counters),
+        unobservable=seen.unobservable,
     )
     return void is None
 
@@ -117,6 +131,7 @@ class Seen:
     scrapes: list[Scrape] = field(default_factory=list[Scrape])
     """At rest before it, each second of it, and at rest after it."""
     series: tuple[Series, ...] = ()
+    unobservable: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def observations(self) -> tuple[RequestObservation, ...]:
@@ -124,10 +139,10 @@ class Seen:
         return self.record.observations if self.record else ()
 
 
-async def _observe(bench: Bench, attempt: Attempt, server: VllmServer, scratch: Path, seen: Seen) -> None:
+async def _observe(bench: Bench, attempt: Attempt, serving: Serving, seen: Seen) -> None:
     """Replay between two scrapes at rest, sampling meanwhile, and record the cases, the series and the raw reads."""
-    condition = attempt.condition
-    directory = scratch / condition.workload / f"{condition.load}-{attempt.number}"
+    condition, server = attempt.condition, serving.server
+    directory = serving.scratch / condition.workload / f"{condition.load}-{attempt.number}"
     seen.requests = await asyncio.to_thread(bench.traces[condition.workload].of_load, condition.load)
     seen.scrapes.append(await _starting_point(bench, condition, server))
     async with Sampler(server.socket_path, seen.scrapes) as sampler:
@@ -135,7 +150,7 @@ async def _observe(bench: Bench, attempt: Attempt, server: VllmServer, scratch: 
         try:
             seen.record = await under_watch(_replay_load(bench, attempt, server, directory, seen), watch)
         except (WatchdogAlarm, asyncio.CancelledError) as stopped:
-            await _keep_half(bench, attempt, directory, seen)
+            await _keep_half(bench, attempt, serving, directory, seen)
             if isinstance(stopped, WatchdogAlarm):
                 raise RunFailed(stopped.failure) from stopped
             raise
@@ -144,7 +159,7 @@ async def _observe(bench: Bench, attempt: Attempt, server: VllmServer, scratch: 
             raise RunFailed(dead)
         seen.scrapes.append(await quiesced(server.socket_path))
     finally:
-        await _record(bench, attempt, directory, seen)
+        await _record(bench, attempt, serving, directory, seen)
 
 
 async def _starting_point(bench: Bench, condition: Condition, server: VllmServer) -> Scrape:
@@ -164,18 +179,22 @@ async def _replay_load(bench: Bench, attempt: Attempt, server: VllmServer, direc
     return await _replay(bench, seen.requests, salt, server, directory, clients=load.clients if load else None)
 
 
-async def _keep_half(bench: Bench, attempt: Attempt, directory: Path, seen: Seen) -> None:
+async def _keep_half(bench: Bench, attempt: Attempt, serving: Serving, directory: Path, seen: Seen) -> None:
     """A replay that was stopped has written what it had; it is evidence, though it never counts."""
     with suppress(ReplayFailed):
         seen.record = await asyncio.to_thread(collect, directory)
-        await _record(bench, attempt, directory, seen)
+        await _record(bench, attempt, serving, directory, seen)
 
 
-async def _record(bench: Bench, attempt: Attempt, directory: Path, seen: Seen) -> None:
+async def _record(bench: Bench, attempt: Attempt, serving: Serving, directory: Path, seen: Seen) -> None:
     record, recorder, run_id = seen.record, bench.recorder, attempt.run_id
     if record is None:
         return
-    seen.series = await asyncio.to_thread(series_of, seen.scrapes, record.started_monotonic_ns)
+    await serving.telemetry.sample()
+    started_ns, ended_ns = record.started_monotonic_ns, time.monotonic_ns()
+    scraped = await asyncio.to_thread(series_of, seen.scrapes, started_ns)
+    seen.series = (*scraped, *serving.telemetry.series(started_ns, ended_ns))
+    seen.unobservable = serving.telemetry.unobservable_since(started_ns, ended_ns)
     await recorder.record_replay(run_id, record.observations, seen.series)
     scrapes = directory / "scrapes.jsonl"
     await asyncio.to_thread(write_scrapes, scrapes, seen.scrapes)
@@ -197,7 +216,7 @@ def _counters(seen: Seen) -> CounterDeltas:
 def _controls(bench: Bench, attempt: Attempt, seen: Seen, counters: CounterDeltas) -> tuple[Control, ...]:
     """As the report will find them; stored with the run, so that a live page can show them."""
     condition = attempt.condition
-    arm = next(a for a in bench.manifest.arms if a.name == condition.arm)
+    arm = bench.arm(condition.arm)
     labels = map(label_of, seen.requests)
     run = RunEvidence(
         block=bench.block_index,
@@ -209,6 +228,7 @@ def _controls(bench: Bench, attempt: Attempt, seen: Seen, counters: CounterDelta
         observations=seen.observations,
         counters=counters,
         series=seen.series,
+        unobservable=seen.unobservable,
     )
     return run_controls(
         run,

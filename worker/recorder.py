@@ -4,7 +4,7 @@ Nothing is written while a replay runs, so that the database cannot disturb the 
 is waited for, no longer than the lease allows.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -93,6 +93,7 @@ class Recorder:
         counters: CounterDeltas | None = None,
         observations: tuple[RequestObservation, ...] = (),
         controls: tuple[Control, ...] = (),
+        unobservable: Mapping[str, str] | None = None,
     ) -> None:
         """The run's last word, with the summary and the controls that the live page shows."""
         summary = summarise(observations) if observations else None
@@ -100,7 +101,14 @@ class Recorder:
         def finish(runs: SessionRepository) -> Awaitable[None]:
             fence = self.block.fence
             return runs.finish_run(
-                run_id, fence, state, failure=failure, counters=counters, summary=summary, controls=controls
+                run_id,
+                fence,
+                state,
+                failure=failure,
+                counters=counters,
+                summary=summary,
+                controls=controls,
+                unobservable=unobservable,
             )
 
         await self._write(finish)

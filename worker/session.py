@@ -8,11 +8,14 @@ import asyncio
 from pathlib import Path
 from uuid import UUID
 
+import psutil
 import structlog
 from structlog.contextvars import bound_contextvars
 
 from app.domain.evidence import Failure
 from app.domain.lifecycle import SessionState
+from app.domain.memory import MemoryBreakdown
+from app.domain.memory_breakdown import breakdown
 from app.domain.retry import is_retried
 from app.domain.schedule import PlannedSession
 from app.domain.startup import CanaryFacts
@@ -21,11 +24,13 @@ from worker.accelerators import back_to_baseline
 from worker.bench import Bench, Interrupted, RunFailed
 from worker.engine import log_lines
 from worker.engine.log_file import read_log
+from worker.engine.memory import memory_facts
 from worker.engine.scrape import ScrapeFailed
 from worker.engine.server import Configuration, StartupFailed, VllmServer
-from worker.measurement import conduct_run, warm_up
+from worker.measurement import Serving, conduct_run, warm_up
 from worker.recorder import Recorder
 from worker.scratch import scratch_directory
+from worker.telemetry.sampling import Telemetry
 
 log = structlog.get_logger()
 
@@ -53,73 +58,108 @@ async def _end_early(recorder: Recorder, session_id: UUID, failure: Failure) -> 
 
 
 async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratch: Path) -> None:
-    """Start the server, measure, stop it; the log is archived however that ends."""
-    spec = bench.launch(planned.arm, scratch)
+    """Start the server, measure, stop it; log and telemetry are archived however that ends."""
+    serving = _stand(bench, planned.arm, session_id, scratch)
+    try:
+        async with serving.telemetry, serving.server:
+            await _warm_up(bench, serving)
+            await _measure(bench, planned, serving)
+    except StartupFailed:
+        await _describe(bench, serving, serving.server.logged_configuration(), None)
+        raise
+    finally:
+        await _archive_log(bench, "engine-log", serving)
+        await bench.recorder.archive("telemetry", serving.telemetry.path, session_id=session_id)
+        # Some warnings come only while requests are served.
+        await bench.recorder.record_warnings(session_id, await asyncio.to_thread(serving.server.warnings))
+        await back_to_baseline(bench.held)
+
+
+def _stand(bench: Bench, arm: str, session_id: UUID, scratch: Path) -> Serving:
+    tag = f"{session_id}:{bench.recorder.block.fence}"
     server = VllmServer(
-        spec,
+        bench.launch(arm, scratch),
         scratch / "engine.log",
-        tag=f"{session_id}:{bench.recorder.block.fence}",
+        tag=tag,
         startup_timeout_s=bench.startup_timeout_s,
         model_facts_path=bench.model_facts_path,
         inherited=bench.held.descriptors,
         log_bytes_max=bench.limits.log_bytes_max,
     )
-    try:
-        async with server:
-            await _warm_up(bench, session_id, server, scratch)
-            await _measure(bench, planned, session_id, server, scratch)
-    except StartupFailed:
-        await _describe(bench, session_id, server, server.logged_configuration(), None)
-        raise
-    finally:
-        await _archive_log(bench, "engine-log", server.log_path, session_id)
-        # Some warnings come only while requests are served.
-        await bench.recorder.record_warnings(session_id, await asyncio.to_thread(server.warnings))
-        await back_to_baseline(bench.held)
+    telemetry = Telemetry(
+        scratch,
+        gpus=bench.held.gpus,
+        engine_tag=tag,
+        clients=bench.client.pids,
+        cores=bench.cores.engine_tree,
+    )
+    return Serving(session_id, arm, server, telemetry, scratch)
 
 
-async def _warm_up(bench: Bench, session_id: UUID, server: VllmServer, scratch: Path) -> None:
+async def _warm_up(bench: Bench, serving: Serving) -> None:
     """Warm up, and meanwhile ask what the server resolved: vLLM takes seconds to say."""
+    server = serving.server
     canary = await server.canary_facts()
-    await bench.recorder.move_session(session_id, SessionState.WARMING)
-    asking = (warm_up(bench, server, scratch), server.configuration())
+    await bench.recorder.move_session(serving.session_id, SessionState.WARMING)
+    asking = (warm_up(bench, serving), server.configuration())
     warmed, configuration = await asyncio.gather(*asking, return_exceptions=True)
     if isinstance(configuration, BaseException):  # of a server that is gone, the log still says what was resolved
         configuration = server.logged_configuration()
-    await _describe(bench, session_id, server, configuration, canary)
+    await _describe(bench, serving, configuration, canary)
     if warmed is not None:
         raise warmed
 
 
-async def _measure(bench: Bench, planned: PlannedSession, session_id: UUID, server: VllmServer, scratch: Path) -> None:
+async def _measure(bench: Bench, planned: PlannedSession, serving: Serving) -> None:
     move = bench.recorder.move_session
-    await move(session_id, SessionState.MEASURING)
+    await move(serving.session_id, SessionState.MEASURING)
     for condition in planned.runs:
-        await conduct_run(bench, condition, session_id, server, scratch)
-    await move(session_id, SessionState.DRAINING)
+        await conduct_run(bench, condition, serving)
+    await move(serving.session_id, SessionState.DRAINING)
 
 
-async def _describe(
-    bench: Bench, session_id: UUID, server: VllmServer, configuration: Configuration, canary: CanaryFacts | None
-) -> None:
+async def _describe(bench: Bench, serving: Serving, configuration: Configuration, canary: CanaryFacts | None) -> None:
     """Archive the start-up log as it is now, with what the server says that it resolved."""
+    server = serving.server
     facts = SessionFacts(
         startup_ns=server.startup_ns or None,
         argv=server.spec.argv,
-        log_sha256=await _archive_log(bench, "startup-log", server.log_path, session_id),
+        log_sha256=await _archive_log(bench, "startup-log", serving),
         resolved_config=configuration.values,
         config_source=configuration.source,
         memory=server.memory(),
+        memory_breakdown=await asyncio.to_thread(_memory, bench, serving, configuration),
+        devices=serving.telemetry.devices,
         warnings=server.warnings(),
         canary=canary,
         flags_left_out=server.spec.left_out,
     )
-    await bench.recorder.describe_session(session_id, facts)
+    await bench.recorder.describe_session(serving.session_id, facts)
 
 
-async def _archive_log(bench: Bench, kind: str, log_path: Path, session_id: UUID) -> str:
+def _memory(bench: Bench, serving: Serving, configuration: Configuration) -> MemoryBreakdown:
+    """Row by row as the server started; its peak is in the series of its runs."""
+    arm = bench.arm(serving.arm)
+    facts = memory_facts(
+        read_log(serving.server.log_path),
+        configuration.values,
+        method=arm.speculation.method,
+        target=bench.model_paths[bench.manifest.target_model],
+        draft=bench.model_paths.get(arm.draft_or_speculator),
+        capacity_bytes=_capacity_bytes(serving.telemetry),
+    )
+    return breakdown(facts)
+
+
+def _capacity_bytes(telemetry: Telemetry) -> int:
+    """Of the devices, or of the host where there is none."""
+    return sum(device.memory_bytes for device in telemetry.devices) or psutil.virtual_memory().total
+
+
+async def _archive_log(bench: Bench, kind: str, serving: Serving) -> str:
     """Store the log with secrets redacted; returns its sha256."""
+    log_path = serving.server.log_path
     redacted = log_path.with_suffix(".redacted")
     text = await asyncio.to_thread(lambda: log_lines.redact(read_log(log_path)))
     redacted.write_text(text)
-    return await bench.recorder.archive(kind, redacted, session_id=session_id)
+    return await bench.recorder.archive(kind, redacted, session_id=serving.session_id)

@@ -144,6 +144,8 @@ class RunRow(Base):
     summary: Mapped[Json | None]
     controls: Mapped[list[Json]] = mapped_column(default=list)
     """What was controlled in this run alone, each with its figure, threshold and outcome."""
+    unobservable: Mapped[Json] = mapped_column(default=dict)
+    """Sampled quantity → why it was missing at some time."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     finished_at: Mapped[datetime | None]
 

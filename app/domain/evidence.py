@@ -62,6 +62,8 @@ class RunEvidence(_Frozen):
     counters: CounterDeltas | None = None
     series: tuple[Series, ...] = ()
     """What was sampled while it ran: the engine's metrics, its devices and its host."""
+    unobservable: dict[str, str] = {}
+    """Sampled quantity → why it was missing at some time."""
 
 
 class SessionEvidence(_Frozen):

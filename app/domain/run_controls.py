@@ -25,6 +25,7 @@ from app.domain.steadiness import (
     thirds,
     truncation,
 )
+from app.domain.telemetry_controls import telemetry_findings
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, NS_PER_S, Outcome
 
 FAILED_SHARE_MAX = 0.01
@@ -53,6 +54,7 @@ def run_controls(run: RunEvidence, labels: Labels, *, k: int, counts_per_request
         *_accounting(run, k),
         *_continuous(run.series, run.observations),
         *_regime(run.observations),
+        *telemetry_findings(run.series, run.unobservable),
     ]
     where = {"block": run.block, "arm": run.arm, "workload": run.workload, "load": run.load}
     return tuple(Control(**where, **finding._asdict()) for finding in found)
@@ -131,7 +133,7 @@ def _continuous(series: Sequence[Series], observations: Sequence[RequestObservat
     words = f"counters went backwards while it ran: {', '.join(falling)}"
     yield _exact("counter continuity", len(falling), "counters", words)
     end_ns = max((o.end_ns or 0 for o in observations), default=0)
-    seen = sorted({0, *(at for at in scraped.at_ns if at < end_ns), end_ns})
+    seen = sorted({0, *(at for at in scraped.at_ns if 0 < at < end_ns), end_ns})
     gap_s = max(later - earlier for earlier, later in pairwise(seen)) / NS_PER_S if len(seen) > 1 else 0.0
     words = f"nothing was scraped for {gap_s:.1f} s, so what happened then is not in the series"
     yield _bounded("scrapes", gap_s, SCRAPE_GAP_MAX_S, "s", words, worst=WARN)

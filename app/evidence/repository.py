@@ -268,6 +268,7 @@ def _run_evidence(run: RunRow, arm: str, block: int) -> RunEvidence:
         state=run.state,
         failure=None if run.failure is None else Failure.model_validate(run.failure),
         counters=None if run.counters is None else CounterDeltas.model_validate(run.counters),
+        unobservable={name: str(why) for name, why in run.unobservable.items()},
     )
 
 

@@ -4,7 +4,7 @@ Every write names the fence it was claimed with and locks the block, so it canno
 reaper. Locks are taken block first, experiment last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -154,6 +154,7 @@ class SessionRepository:
         counters: CounterDeltas | None,
         summary: RunSummary | None,
         controls: Sequence[Control] = (),
+        unobservable: Mapping[str, str] | None = None,
     ) -> None:
         """End a run with its counters, live summary and controls; raises ``Fenced`` or ``IllegalTransition``."""
         experiment_id = await hold_run(self._session, run_id, fence)
@@ -166,6 +167,7 @@ class SessionRepository:
                 counters=_maybe(counters),
                 summary=_maybe(summary),
                 controls=[_document(control) for control in controls],
+                unobservable=storable({**(unobservable or {})}),
                 finished_at=func.clock_timestamp(),
             )
             .returning(RunRow.id)

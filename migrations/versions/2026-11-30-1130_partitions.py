@@ -22,6 +22,10 @@ def upgrade() -> None:
     for table, column in (("session", "devices"), ("run", "controls")):
         op.add_column(table, sa.Column(column, postgresql.JSONB(), nullable=False, server_default=DOCUMENTS))
         op.alter_column(table, column, server_default=None)
+    op.add_column(
+        "run", sa.Column("unobservable", postgresql.JSONB(), nullable=False, server_default=sa.text("'{}'::jsonb"))
+    )
+    op.alter_column("run", "unobservable", server_default=None)
     op.create_table(
         "report",
         sa.Column("experiment", sa.Text(), nullable=False),
@@ -55,6 +59,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("imported_result")
     op.drop_table("report")
+    op.drop_column("run", "unobservable")
     op.drop_column("run", "controls")
     op.drop_column("session", "devices")
     op.drop_column("session", "memory_breakdown")

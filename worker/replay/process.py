@@ -71,6 +71,11 @@ class ReplayClient:
             self._process.kill()  # its child, if any, dies with it
             await self._process.wait()
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The client's own process; what it forks are its children."""
+        return () if self._process is None else (self._process.pid,)
+
     async def replay(self, plan: ReplayPlan, directory: Path) -> ReplayRecord:
         """Replay ``plan`` and parse what came back. Raises ``ReplayFailed``.
 
