@@ -4,6 +4,7 @@ Of several GPUs the worst one is stated. A quantity that was not sampled is ``NO
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from app.domain.control import ControlOutcome, Finding
 from app.domain.series import (
@@ -31,6 +32,7 @@ SLOWED_SHARE_MAX = 0.01
 CLOCK_JUMP_MAX_MS = 100.0
 FOREIGN_CPU_MAX = 0.10
 STOLEN_CPU_MAX = 0.01
+GAP_MAX_S = 5.0
 
 PASS, WARN, FAIL, NOT_CHECKABLE = (
     ControlOutcome.PASS,
@@ -47,6 +49,7 @@ def telemetry_findings(series: Sequence[Series], unobservable: Reasons | None = 
     """Every control of a run that rests on telemetry; ``series`` are the run's."""
     reasons = unobservable or {}
     return [
+        coverage(series, reasons),
         throttling(series, reasons),
         power_cap(series, reasons),
         foreign_processes(series, reasons),
@@ -55,6 +58,21 @@ def telemetry_findings(series: Sequence[Series], unobservable: Reasons | None = 
         foreign_cpu(series, reasons),
         stolen_cpu(series, reasons),
     ]
+
+
+def coverage(series: Sequence[Series], reasons: Reasons) -> Finding:
+    """The longest time without a sample of the host, and what was missing for a part of the run."""
+    gap_ns, _ = _worst(series, CLOCK_OFFSET, _longest_gap_ns, at_least=2)
+    if gap_ns is None:
+        return _missing("telemetry", CLOCK_OFFSET, "s", reasons)
+    gap_s = gap_ns / NS_PER_S
+    words = [f"nothing was sampled for {gap_s:.1f} s"] if gap_s > GAP_MAX_S else []
+    partly: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        if any(having(series, name)):
+            partly.setdefault(reason, []).append(name)
+    words += [f"{', '.join(names)} only in part: {reason}" for reason, names in partly.items()]
+    return Finding("telemetry", WARN if words else PASS, gap_s, GAP_MAX_S, "s", "; ".join(words))
 
 
 def throttling(series: Sequence[Series], reasons: Reasons) -> Finding:
@@ -129,6 +147,10 @@ def _worst(
         (figure(sampled), sampled) for sampled in having(series, name) if len(sampled.values) >= at_least
     )
     return max(found, key=lambda pair: pair[0], default=(None, None))
+
+
+def _longest_gap_ns(sampled: Series) -> float:
+    return max(later - earlier for earlier, later in pairwise(sampled.at_ns))
 
 
 def _share_with(sampled: Series, mask: int) -> float:

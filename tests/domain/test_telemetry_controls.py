@@ -42,7 +42,7 @@ def test_a_quiet_run_passes_everything_without_a_word() -> None:
     assert {finding.words for finding in quiet.values()} == {""}
     assert quiet["temperature rise"].figure == 4
     assert (quiet["foreign CPU"].figure, quiet["foreign CPU"].threshold) == (pytest.approx(0.05), 0.10)
-    assert len(quiet) == 7
+    assert len(quiet) == 8
 
 
 @pytest.mark.parametrize("bit", [0x8, 0x20, 0x40, 0x80])
@@ -100,3 +100,11 @@ def test_what_was_not_sampled_is_not_checkable_with_its_reason() -> None:
 def test_one_sample_says_nothing_of_what_happened_since() -> None:
     finding = found(sampled(FOREIGN_CPU, 7.0))["foreign CPU"]
     assert (finding.outcome, finding.figure) == (ControlOutcome.NOT_CHECKABLE, None)
+
+
+def test_a_silent_sampler_and_what_was_missing_for_a_while_are_said() -> None:
+    offsets = Series(name=CLOCK_OFFSET, at_ns=(0, S, 9 * S), values=(1.0, 1.0, 1.0))
+    lost = "GPU-0: GPU is lost (for 3.0 s)"
+    finding = found(offsets, sampled(TEMPERATURE, 40, 41), **{TEMPERATURE: lost, THROTTLE_REASONS: lost})["telemetry"]
+    assert (finding.outcome, finding.figure, finding.threshold) == (ControlOutcome.WARN, 8, 5)
+    assert finding.words == f"nothing was sampled for 8.0 s; {TEMPERATURE} only in part: {lost}"

@@ -4,7 +4,7 @@ What the driver does not know at all is asked once; what it fails to tell is ask
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import pynvml
 
@@ -28,31 +28,6 @@ from worker.telemetry.occupancy import EnginePids, Occupant, Occupants
 MILLI = 1e-3
 FINAL = frozenset({"Not Supported", "Function Not Found", "Insufficient Permissions"})
 """What a driver says of a quantity that it will never tell."""
-
-
-class DeviceReader(Protocol):
-    """What the sampler asks of GPUs; ``nvml`` answers it, or a recording of it."""
-
-    @property
-    def uuids(self) -> tuple[str, ...]:
-        """The GPUs that it reads."""
-        ...
-
-    def facts(self) -> tuple[dict[str, Any], ...]:
-        """What does not change, as fields of the domain's ``Device``; without those that cannot be asked."""
-        ...
-
-    def fast(self, uuid: str) -> Reading:
-        """Power and clocks."""
-        ...
-
-    def slow(self, uuid: str) -> Reading:
-        """Temperature, utilisation, memory, throttle reasons and energy."""
-        ...
-
-    def processes(self, uuid: str, engine: EnginePids) -> Reading:
-        """Whose processes are on it."""
-        ...
 
 
 class NvmlReader:

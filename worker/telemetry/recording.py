@@ -106,27 +106,46 @@ class Writer:
             left = left[os.write(self._descriptor, left) :]
 
 
+class Follower:
+    """Reads a file that may still grow: each time only what is new."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._lines = 0
+        self._recording: Recording | None = None
+
+    def read(self) -> Recording | None:
+        """Everything so far, if it has begun; half a last line is left for later. Raises ``RecordingRefused``."""
+        for line in self._new_lines():
+            self._lines += 1
+            if self._recording is None:
+                self._recording = _begun(self._path, line)
+                continue
+            try:
+                _LINES.get(line[:1], _add_values)(self._recording, line)
+            except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+                raise RecordingRefused(f"{self._path.name}, line {self._lines}: {error}") from error
+        return self._recording
+
+    def _new_lines(self) -> list[str]:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                whole = file.read().rpartition(b"\n")[0]
+            lines = whole.decode().split("\n") if whole else []
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecordingRefused(f"{self._path.name} cannot be read: {error}") from error
+        self._offset += len(whole) + bool(whole)
+        return lines
+
+
 def read_recording(path: Path) -> Recording:
     """Parse a whole file; half a last line is left out. Raises ``RecordingRefused``."""
-    head, *lines = _lines(path)
-    recording = _begun(path, head)
-    for number, line in enumerate(lines, start=2):
-        try:
-            _LINES.get(line[:1], _add_values)(recording, line)
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            raise RecordingRefused(f"{path.name}, line {number}: {error}") from error
-    return recording
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordingRefused(f"{path.name} cannot be read: {error}") from error
-    whole = text.split("\n")[:-1]
-    if not whole:
+    recording = Follower(path).read()
+    if recording is None:
         raise RecordingRefused(f"{path.name} is empty")
-    return whole
+    return recording
 
 
 def _begun(path: Path, line: str) -> Recording:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.telemetry.device import DeviceReader, NvmlReader
 from worker.telemetry.host import HostReader
 from worker.telemetry.names import FAST, OF_HOST, PROCESSES, SLOW, Reading
 from worker.telemetry.plan import SamplingPlan
+from worker.telemetry.readers import DeviceReader
 from worker.telemetry.recorded import RecordedReader
 from worker.telemetry.recording import Group, Head, Writer
 
@@ -71,7 +71,11 @@ class Sampler:
 def _device_reader(plan: SamplingPlan) -> DeviceReader | None:
     if plan.recording is not None:
         return RecordedReader(Path(plan.recording))
-    return NvmlReader(plan.gpus) if plan.gpus else None
+    if not plan.gpus:
+        return None
+    from worker.telemetry.device import NvmlReader  # noqa: PLC0415  (its library takes longer to load than all else)
+
+    return NvmlReader(plan.gpus)
 
 
 def _device_rounds(plan: SamplingPlan, devices: DeviceReader | None, host: HostReader) -> list[_Round]:

@@ -19,12 +19,13 @@ from worker import nvml
 from worker.engine.containment import TAG_VARIABLE
 from worker.telemetry.names import OF_DEVICE, OF_HOST
 from worker.telemetry.plan import NS_PER_S, SamplingPlan, encode
-from worker.telemetry.recording import Absence, Column, Recording, RecordingRefused, read_recording
+from worker.telemetry.recording import Absence, Column, Follower, Recording, RecordingRefused
 
 FILE_NAME = "telemetry.txt"
 START_PATIENCE_S = 20.0
 """Opening a driver that nobody keeps loaded takes seconds."""
 ANSWER_PATIENCE_S = 5.0
+NOT_BEGUN = "the sampler has not begun yet"
 SILENCE_MAX_NS = 5 * NS_PER_S
 _ROOT = Path(__file__).resolve().parents[2]
 _STDERR_TAIL = 500
@@ -61,16 +62,16 @@ class Telemetry:
             recording=recording and str(recording.resolve()),
         )
         self._process: asyncio.subprocess.Process | None = None
+        self._beginning: asyncio.Task[None] | None = None
+        self._owed = 0
+        self._late: str | None = None
         self._fault: str | None = None
+        self._follower = Follower(self.path)
 
     async def __aenter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_bytes(b"")
-        try:
-            await self._start()
-        except BaseException:
-            await self._end()
-            raise
+        await self._start()
         return self
 
     async def __aexit__(
@@ -79,14 +80,19 @@ class Telemetry:
         await self._end()
 
     async def sample(self) -> None:
-        """Have everything read now: at a run's end, so that cumulative quantities cover it."""
-        process = self._process
-        if process is None or process.stdin is None or self._fault is not None:
+        """Have everything read now: at a run's end, so that cumulative quantities cover it. First waits until it began.
+
+        Returns, late, also where the sampler does not answer: that is then its fault.
+        """
+        process, beginning = self._process, self._beginning
+        if process is None or process.stdin is None or beginning is None:
             return
+        await asyncio.shield(beginning)
         with suppress(ConnectionError):
             process.stdin.write(b"\n")
             await process.stdin.drain()
-        await self._answer(ANSWER_PATIENCE_S)
+        self._owed += 1
+        await self._answers(process, ANSWER_PATIENCE_S)
 
     def series(self, started_monotonic_ns: int, ended_monotonic_ns: int | None = None) -> tuple[Series, ...]:
         """What was sampled from the last reading before the start to the first after the end, or to now."""
@@ -108,7 +114,7 @@ class Telemetry:
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The GPUs as the sampler found them; in the place of a recording, the recorded ones."""
+        """The GPUs as the sampler found them, or the recorded ones; none before the first ``sample`` is back."""
         recording = self._read()
         return () if recording is None else tuple(Device.model_validate(facts) for facts in recording.head.devices)
 
@@ -120,11 +126,11 @@ class Telemetry:
     def unobservable_since(self, started_monotonic_ns: int, ended_monotonic_ns: int | None = None) -> dict[str, str]:
         """Quantity → why it was missing at some time since then, and before the end where there is one."""
         recording = self._read()
-        fault = self._fault or self._ending(recording)
-        if fault is not None:
-            return dict.fromkeys((*OF_DEVICE, *OF_HOST), fault)
-        if recording is None:
-            return {}
+        fault = self._fault or self._ending() or self._late
+        if recording is None or fault is not None:
+            return dict.fromkeys((*OF_DEVICE, *OF_HOST), fault or NOT_BEGUN)
+        if silence := _silence(recording, ended_monotonic_ns or time.monotonic_ns()):
+            return dict.fromkeys((*OF_DEVICE, *OF_HOST), silence)
         reasons = {} if recording.head.devices or self._plan.gpus else dict.fromkeys(OF_DEVICE, "there is no GPU")
         for absence in recording.absences:
             begun = ended_monotonic_ns is None or absence.from_ns <= ended_monotonic_ns
@@ -133,61 +139,58 @@ class Telemetry:
         return reasons
 
     async def _start(self) -> None:
+        """Start it, and let it begin in its own time: opening a driver takes long, and nobody has to wait for it."""
         pipe, argv = asyncio.subprocess.PIPE, (sys.executable, "-m", "worker.telemetry.process", encode(self._plan))
         with self._stderr_path.open("wb") as stderr:
             self._process = await asyncio.create_subprocess_exec(
                 *argv, cwd=_ROOT, stdin=pipe, stdout=pipe, stderr=stderr
             )
-        await self._answer(START_PATIENCE_S)
+        self._owed = 1
+        self._beginning = asyncio.create_task(self._answers(self._process, START_PATIENCE_S))
 
-    async def _answer(self, patience_s: float) -> None:
-        """Wait for a line of the sampler; without one it is at fault, and not asked again."""
-        if self._process is None or self._process.stdout is None:
-            return
+    async def _answers(self, process: asyncio.subprocess.Process, patience_s: float) -> None:
+        """Wait for the lines that the sampler owes. One that is late is at fault until it has caught up."""
         try:
-            said = await asyncio.wait_for(self._process.stdout.readline(), patience_s)
+            async with asyncio.timeout(patience_s):
+                while self._owed and process.stdout is not None:
+                    if not await process.stdout.readline():
+                        await process.wait()
+                        return
+                    self._owed -= 1
         except TimeoutError:
-            self._fault = f"the sampler did not answer within {patience_s:g} s"
-            return
-        if not said:
-            await self._process.wait()
-            self._fault = self._ending(None)
+            self._late = f"the sampler did not answer within {patience_s:g} s"
+        else:
+            self._late = None
 
     async def _end(self) -> None:
         """Close its stdin, on which it ends in order; insist where it does not."""
-        process = self._process
-        if process is None or process.stdin is None:
-            return
-        if process.returncode is not None:
-            self._fault = self._fault or self._ending(None)
+        process, beginning = self._process, self._beginning
+        if process is None or process.stdin is None or beginning is None:
             return
         process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), ANSWER_PATIENCE_S)
-        except (TimeoutError, asyncio.CancelledError) as late:
-            process.kill()
-            await process.wait()
-            if isinstance(late, asyncio.CancelledError):
-                raise
-            self._fault = self._fault or f"the sampler did not end within {ANSWER_PATIENCE_S:g} s and was stopped"
+            await asyncio.wait_for(asyncio.gather(beginning, process.wait()), ANSWER_PATIENCE_S)
+        except TimeoutError:
+            self._fault = f"the sampler did not end within {ANSWER_PATIENCE_S:g} s and was stopped"
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
-    def _ending(self, recording: Recording | None) -> str | None:
-        """What is wrong with the sampler, if it should be running or have ended in order."""
-        if self._process is None:
-            return "the sampler was not started"
-        if self._process.returncode not in {None, 0}:
-            tail = self._stderr_path.read_bytes()[-_STDERR_TAIL:].decode(errors="replace").strip()
-            said = f": {tail.splitlines()[-1]}" if tail else ""
-            return f"the sampler ended early with {self._process.returncode}{said}"
-        if recording is None or recording.ended_ns is not None or not recording.newest_ns:
+    def _ending(self) -> str | None:
+        """How the sampler ended, if not in order."""
+        if self._process is None or self._process.returncode in {None, 0}:
             return None
-        silence_ns = time.monotonic_ns() - recording.newest_ns
-        return f"the sampler has been silent for {silence_ns / NS_PER_S:.0f} s" if silence_ns > SILENCE_MAX_NS else None
+        tail = self._stderr_path.read_bytes()[-_STDERR_TAIL:].decode(errors="replace").strip()
+        said = f": {tail.splitlines()[-1]}" if tail else ""
+        return f"the sampler ended early with {self._process.returncode}{said}"
 
     def _read(self) -> Recording | None:
-        """The file so far; ``None``, and a fault, where it is none."""
+        """The file so far; ``None`` before it has begun and, with a fault, where it is none."""
+        if self._process is None:
+            return None
         try:
-            return read_recording(self.path)
+            return self._follower.read()
         except RecordingRefused as refused:
             self._fault = self._fault or str(refused)
             return None
@@ -196,6 +199,13 @@ class Telemetry:
 def devices(uuids: tuple[str, ...]) -> tuple[Device, ...]:
     """What the driver says of each of these GPUs; those that do not answer are left out."""
     return tuple(Device.model_validate(facts) for facts in nvml.facts(uuids))
+
+
+def _silence(recording: Recording, until_ns: int) -> str | None:
+    """Whether the newest sample is older than it may be at that time, or at the end of the file."""
+    newest_ns = max(recording.newest_ns, recording.head.started_monotonic_ns)
+    silence_ns = min(until_ns, recording.ended_ns or until_ns) - newest_ns
+    return f"the sampler has been silent for {silence_ns / NS_PER_S:.0f} s" if silence_ns > SILENCE_MAX_NS else None
 
 
 def _cut(column: Column, started_ns: int, ended_ns: int | None) -> Column:

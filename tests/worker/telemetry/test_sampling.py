@@ -1,5 +1,6 @@
 """The sampler as a measurement has it: a real process beside a fake driver; what goes wrong with it is a reason."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -69,6 +70,7 @@ async def test_a_reading_is_taken_when_it_is_asked_for(gpus: FakeGpus, tmp_path:
     gpus.write({})
     with Burner(VERDRAFT_SESSION="session:1") as engine:
         async with Telemetry(tmp_path, gpus=("GPU-0",), engine_tag="session:1") as telemetry:
+            await telemetry.sample()
             started_ns = time.monotonic_ns()
             engine.burn(0.3)
             await telemetry.sample()
@@ -84,6 +86,7 @@ async def test_a_reading_is_taken_when_it_is_asked_for(gpus: FakeGpus, tmp_path:
 async def test_a_gpu_that_is_lost_and_comes_back_is_a_reason_for_as_long(gpus: FakeGpus, tmp_path: Path) -> None:
     gpus.write({})
     async with Telemetry(tmp_path, gpus=("GPU-0",)) as telemetry:
+        await telemetry.sample()
         gpus.change(lost=True)
         await telemetry.sample()
         assert telemetry.unobservable[POWER].startswith("GPU-0: GPU is lost")
@@ -108,6 +111,7 @@ async def test_what_the_driver_does_not_support_is_said_of_every_run(gpus: FakeG
 
 async def test_a_host_without_a_gpu_says_so(tmp_path: Path) -> None:
     async with Telemetry(tmp_path, engine_pid=os.getpid()) as telemetry:
+        await telemetry.sample()
         assert telemetry.unobservable == dict.fromkeys(OF_DEVICE, "there is no GPU")
         assert {s.name for s in telemetry.series(0)} == set(OF_HOST)
         assert telemetry.devices == ()
@@ -115,6 +119,7 @@ async def test_a_host_without_a_gpu_says_so(tmp_path: Path) -> None:
 
 async def test_a_recording_in_the_place_of_gpus_is_labelled(tmp_path: Path) -> None:
     async with Telemetry(tmp_path, recording=RECORDING) as telemetry:
+        await telemetry.sample()
         power = one(telemetry.series(0), POWER)
         assert power.labels == {"device": telemetry.devices[0].uuid, "source": "recording"}
         assert one(telemetry.series(0), FOREIGN_CPU).labels == {}
@@ -123,6 +128,7 @@ async def test_a_recording_in_the_place_of_gpus_is_labelled(tmp_path: Path) -> N
 
 async def test_a_sampler_that_is_killed_is_a_fact_and_what_it_wrote_stays(tmp_path: Path) -> None:
     async with Telemetry(tmp_path) as telemetry:
+        await telemetry.sample()
         os.kill(pid_of(telemetry), signal.SIGKILL)
         await telemetry.sample()
         assert telemetry.unobservable == dict.fromkeys((*OF_DEVICE, *OF_HOST), "the sampler ended early with -9")
@@ -133,6 +139,7 @@ async def test_a_sampler_that_is_killed_is_a_fact_and_what_it_wrote_stays(tmp_pa
 
 async def test_a_sampler_that_was_killed_while_nobody_looked_is_a_fact_too(tmp_path: Path) -> None:
     async with Telemetry(tmp_path) as telemetry:
+        await telemetry.sample()
         os.kill(pid_of(telemetry), signal.SIGKILL)
         process = telemetry._process
         assert process is not None
@@ -140,17 +147,50 @@ async def test_a_sampler_that_was_killed_while_nobody_looked_is_a_fact_too(tmp_p
     assert telemetry.unobservable[FOREIGN_CPU] == "the sampler ended early with -9"
 
 
-async def test_a_sampler_that_stands_still_is_a_fact_and_is_ended(
+async def test_a_sampler_that_stands_still_is_a_fact_until_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Telemetry(tmp_path) as telemetry:
-        os.kill(pid_of(telemetry), signal.SIGSTOP)
-        monkeypatch.setattr(sampling, "SILENCE_MAX_NS", 1)
-        assert "has been silent for" in telemetry.unobservable[CLOCK_OFFSET]
-        monkeypatch.setattr(sampling, "ANSWER_PATIENCE_S", 0.2)
         await telemetry.sample()
+        os.kill(pid_of(telemetry), signal.SIGSTOP)
+        with monkeypatch.context() as patched:
+            patched.setattr(sampling, "SILENCE_MAX_NS", 1)
+            assert "has been silent for" in telemetry.unobservable[CLOCK_OFFSET]
+            patched.setattr(sampling, "ANSWER_PATIENCE_S", 0.2)
+            await telemetry.sample()
         assert telemetry.unobservable[CLOCK_OFFSET] == "the sampler did not answer within 0.2 s"
+        os.kill(pid_of(telemetry), signal.SIGCONT)
+        await telemetry.sample()
+        assert CLOCK_OFFSET not in telemetry.unobservable
+
+
+async def test_a_sampler_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Telemetry(tmp_path) as telemetry:
+        await telemetry.sample()
+        os.kill(pid_of(telemetry), signal.SIGSTOP)
+        monkeypatch.setattr(sampling, "ANSWER_PATIENCE_S", 0.2)
+    assert telemetry.unobservable[CLOCK_OFFSET] == "the sampler did not end within 0.2 s and was stopped"
     assert usage(pid_of(telemetry)) is None
+
+
+async def test_before_it_has_begun_nothing_is_observable_and_nothing_is_broken(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    telemetry = Telemetry(tmp_path, recording=gate)
+    assert telemetry.unobservable[CLOCK_OFFSET] == "the sampler has not begun yet"
+    async with telemetry:  # it waits for somebody to write into its recording
+        assert telemetry.series(0) == telemetry.devices == ()
+        assert telemetry.unobservable[CLOCK_OFFSET] == "the sampler has not begun yet"
+        await asyncio.to_thread(gate.write_bytes, b"")
+        await telemetry.sample()
+        assert "gate cannot be read" in telemetry.unobservable[CLOCK_OFFSET]
+
+
+async def test_nobody_has_to_wait_for_it(tmp_path: Path) -> None:
+    async with Telemetry(tmp_path) as telemetry:
+        pass
+    assert CLOCK_OFFSET not in telemetry.unobservable
+    assert len(values(telemetry, CLOCK_OFFSET)) >= 2
 
 
 @pytest.mark.parametrize(
@@ -179,6 +219,7 @@ from worker.telemetry.sampling import Telemetry
 
 async def main():
     async with Telemetry(Path(sys.argv[1])) as telemetry:
+        await telemetry.sample()
         print(telemetry._process.pid, flush=True)
         await asyncio.sleep(600)
 
