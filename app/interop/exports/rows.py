@@ -1,0 +1,106 @@
+"""One offered request as a flat row: where it was measured, everything the client saw, and what follows from that."""
+
+from collections.abc import Callable, Iterator
+from statistics import fmean
+from typing import NamedTuple
+
+from app.domain.errors import EvidenceRefused
+from app.domain.evidence import RunEvidence
+from app.domain.latency import (
+    e2e_from_sent_ns,
+    e2e_ns,
+    itl_chunk_ns,
+    lateness_ns,
+    tpot_ns,
+    ttft_from_sent_ns,
+    ttft_ns,
+)
+from app.domain.observation import RequestObservation, SpeculationCounts
+from app.interop.exports.outline import Outline
+
+Cell = str | int | float | bool | None
+Measure = Callable[[RequestObservation], float | None]
+
+PLACE = ("experiment", "block", "arm", "workload", "load", "attempt", "run_state", "run_failure", "counted")
+ARRAYS = ("chunk_ns", "chunk_tokens", "token_ids", "logprobs")
+SCALARS = tuple(name for name in RequestObservation.model_fields if name not in {"speculation", *ARRAYS})
+SPECULATION_SCALARS = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
+SPECULATION_ARRAYS = tuple(name for name in SpeculationCounts.model_fields if name not in SPECULATION_SCALARS)
+
+
+def _mean(samples: tuple[float, ...]) -> float | None:
+    return fmean(samples) if samples else None
+
+
+def _token_mean(observation: RequestObservation) -> float | None:
+    """The mean of ``latency.itl_token_ns``, without its samples: a foreign file may claim any number of them."""
+    tokens = observation.chunk_tokens
+    known = len(tokens) == len(observation.chunk_ns) and min(tokens, default=0) > 0
+    return sum(itl_chunk_ns(observation)) / sum(tokens[1:]) if known and len(tokens) > 1 else None
+
+
+DERIVED: dict[str, Measure] = {
+    "lateness_ns": lateness_ns,
+    "ttft_ns": ttft_ns,
+    "ttft_from_sent_ns": ttft_from_sent_ns,
+    "e2e_ns": e2e_ns,
+    "e2e_from_sent_ns": e2e_from_sent_ns,
+    "tpot_ns": tpot_ns,
+    "itl_chunk_mean_ns": lambda o: _mean(itl_chunk_ns(o)),
+    "itl_chunk_max_ns": lambda o: max(itl_chunk_ns(o), default=None),
+    "itl_token_mean_ns": _token_mean,
+}
+"""Latencies by the formulas of ``docs/metrics.md``; a list of intervals as its mean and its longest."""
+IMPOSSIBLE = "impossible"
+"""Why a derived cell is empty although its times are there: they contradict each other."""
+
+
+class Place(NamedTuple):
+    """The part of a row that all requests of a run share, in the order of ``PLACE``."""
+
+    experiment: str
+    block: int
+    arm: str
+    workload: str
+    load: str
+    attempt: int
+    run_state: str
+    run_failure: str | None
+    counted: bool
+
+
+def place_of(outline: Outline, run: RunEvidence) -> Place:
+    """Where the requests of a run were measured, and whether they count."""
+    failure = None if run.failure is None else f"{run.failure.failure_class}: {run.failure.message}"
+    counted = outline.counts(run)
+    where = (outline.experiment, run.block, run.arm, run.workload, run.load, run.attempt)
+    return Place(*where, str(run.state), failure, counted)
+
+
+def derived_cells(observation: RequestObservation) -> dict[str, Cell]:
+    """Every derived quantity, and in ``impossible`` what contradicts itself."""
+    cells: dict[str, Cell] = {}
+    flaws: list[str] = []
+    for name, measure in DERIVED.items():
+        try:
+            cells[name] = measure(observation)
+        except EvidenceRefused as error:
+            cells[name] = None
+            flaws.append(error.problems[0].message)
+    return {**cells, IMPOSSIBLE: "; ".join(dict.fromkeys(flaws)) or None}
+
+
+def speculation_cells(observation: RequestObservation) -> dict[str, Cell]:
+    """What was drafted and accepted; all empty where the engine told nothing."""
+    told = observation.speculation
+    names = (*SPECULATION_SCALARS, "num_rejected_draft_tokens")
+    if told is None:
+        return dict.fromkeys(names)
+    drafted, accepted = told.num_draft_tokens, told.num_accepted_draft_tokens
+    return dict(zip(names, (told.num_spec_steps, drafted, accepted, drafted - accepted), strict=True))
+
+
+def strata_cells(outline: Outline, run: RunEvidence, request_id: str) -> Iterator[tuple[str, str | None]]:
+    """``stratum_<dimension>`` of one request, over all dimensions of the experiment."""
+    labels = outline.strata(run.workload).get(request_id, {})
+    return ((f"stratum_{dimension}", labels.get(dimension)) for dimension in outline.dimensions)
