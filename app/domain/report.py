@@ -8,13 +8,17 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.arm_memory import ArmMemory, arm_memory
 from app.domain.comparison import MetricComparison, compare
+from app.domain.condition import expand
 from app.domain.control import Control
 from app.domain.correctness import MISMATCHES_LISTED, SAMPLED, Correctness, Mismatch, verify
+from app.domain.device import Device
 from app.domain.engine_version import floor_reason, version_of_runtime
 from app.domain.evidence import ExperimentEvidence, SessionEvidence
 from app.domain.gates import ControlSummary, controls_of, findings, reconcile_all, summaries
 from app.domain.manifest import Manifest
+from app.domain.mechanism import Mechanism, mechanism
 from app.domain.output_length import with_output_lengths
 from app.domain.pairing import CompleteBlocks, complete_blocks, strata_of
 from app.domain.recommendation import Recommendation, recommend
@@ -114,6 +118,10 @@ class Report(_Frozen):
     """The controls that failed or warn, the failed first; at most so many are listed as the counts say."""
     sessions: tuple[SessionSummary, ...]
     costs: tuple[DraftCost, ...]
+    memory: tuple[ArmMemory, ...]
+    mechanism: tuple[Mechanism, ...]
+    devices: tuple[Device, ...]
+    """The GPUs that its sessions had; empty without one."""
     config_differences: dict[str, dict[str, tuple[str | None, str | None]]]
     """Arm → resolved field → (target-only, arm), for fields outside the allowed set; each makes the arm INVALID."""
     not_shown: tuple[str, ...]
@@ -153,6 +161,9 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         findings=findings(controls)[:FINDINGS_LISTED],
         sessions=tuple(map(_session_summary, evidence.sessions)),
         costs=tuple(_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
+        memory=arm_memory(evidence, blocks),
+        mechanism=tuple(mechanism(c.arm, c.workload, c.load, blocks.of(c)) for c in expand(manifest)),
+        devices=tuple({d.uuid: d for s in evidence.sessions for d in s.devices}.values()),
         config_differences=config_differences(evidence, blocks),
         not_shown=_not_shown(evidence, blocks, len(verification.mismatches), set(saturation.values())),
     )

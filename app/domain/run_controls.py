@@ -92,7 +92,14 @@ def _counted(run: RunEvidence, labels: Labels, *, counts_per_request: bool) -> I
     for line in reconcile(run, counts_per_request=counts_per_request):
         excused = ends_early and line.residual <= 0
         outcome = PASS if not line.residual else WARN if excused else FAIL
-        yield Finding(f"reconciliation: {line.quantity}", outcome, line.residual, 0, "", _residual_words(line))
+        yield Finding(
+            f"reconciliation: {line.quantity}",
+            outcome,
+            line.residual,
+            0,
+            "",
+            _residual_words(line) if line.residual else "",
+        )
     if not counts_per_request:
         yield _unknown("reconciliation: drafts", "", "this engine gives no speculation counts per request")
 
