@@ -121,6 +121,7 @@ async def _measure(bench: Bench, planned: PlannedSession, serving: Serving) -> N
 async def _describe(bench: Bench, serving: Serving, configuration: Configuration, canary: CanaryFacts | None) -> None:
     """Archive the start-up log as it is now, with what the server says that it resolved."""
     server = serving.server
+    await serving.telemetry.sample()  # from then on it knows its devices
     facts = SessionFacts(
         startup_ns=server.startup_ns or None,
         argv=server.spec.argv,

@@ -88,6 +88,8 @@ class Telemetry:
         if process is None or process.stdin is None or beginning is None:
             return
         await asyncio.shield(beginning)
+        if process.returncode is not None:
+            return
         with suppress(ConnectionError):
             process.stdin.write(b"\n")
             await process.stdin.drain()
