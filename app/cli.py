@@ -179,28 +179,35 @@ def list_experiments(*, as_json: AsJson = False, url: Url = LOCAL_URL) -> None:
 
 @app.command("bundle")
 def download_bundle(
-    experiment_id: ExperimentId, *, output: Annotated[Path, typer.Option("-o", "--output")], url: Url = LOCAL_URL
+    experiment_id: ExperimentId,
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output")],
+    with_raw: Annotated[bool, typer.Option("--with-raw", help="Whole logs and raw reads too.")] = False,
+    url: Url = LOCAL_URL,
 ) -> None:
-    """Download all that is needed to recompute an experiment's report offline."""
+    """Download all that is needed to recompute an experiment's report offline; prints the digest over all of it."""
+    from app.bundle.archive import root_of
     from app.client import Service
 
     with refusals(), Service(url) as service:
-        content = service.bundle(experiment_id)
-    output.write_bytes(content)
-    tell({"bundle": str(output), "bytes": len(content)})
+        size = service.bundle(experiment_id, output, with_raw=with_raw)
+        tell({"bundle": str(output), "bytes": size, "root": root_of(output)})
 
 
 @app.command("verify")
 def verify_bundle(bundle: ExistingFile) -> None:
-    """Recompute every number of a bundle, offline; exits with 1 and the reasons where they disagree."""
-    from app.bundle import verify
+    """Recompute every digest and number of a bundle, offline; exits with 1 and what is wrong where they disagree."""
+    from app.bundle.verifying import verify
 
-    problems = verify(bundle)
-    for reason in problems:
+    found = verify(bundle)
+    for reason in found.problems:
         typer.echo(reason, err=True)
-    if problems:
+    if found.root is not None:
+        tell({"root": found.root, "experiment": found.experiment, "accelerator": found.accelerator or "not known"})
+    if found.problems:
         raise typer.Exit(EXIT_REFUSED)
-    typer.echo(f"{bundle}: digests agree, and the report follows from the evidence")
+    seen = f"{found.observations} observations of {found.runs} runs"
+    typer.echo(f"{bundle}: digests agree, and the report follows from the evidence ({seen})")
 
 
 def main() -> None:

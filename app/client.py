@@ -1,6 +1,8 @@
 """A thin client of the service's HTTP API: JSON in and out, problem details as one error."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -17,6 +19,9 @@ __all__ = ["API", "Problem", "Refused", "Service", "complaint", "page_url", "pro
 
 API = "/api/v1"
 TIMEOUT_S = 60
+AS_IS = {"accept-encoding": "identity"}
+BUNDLE_TIMEOUT_S = 3600
+"""It is made when it is asked for, and a large one takes its time."""
 
 
 class Service:
@@ -92,8 +97,28 @@ class Service:
     def release(self, host: str, name: str, reason: str) -> Problem:
         return self._call("POST", f"{_accelerator(host, name)}/release", json={"reason": reason})
 
-    def bundle(self, experiment_id: str) -> bytes:
-        return self._request("GET", f"/experiments/{experiment_id}/bundle").content
+    def bundle(self, experiment_id: str, output: Path, *, with_raw: bool = False) -> int:
+        """Write the bundle to ``output``, which is there only when it is complete; returns its size in bytes."""
+        unfinished = output.with_name(f"{output.name}.part")
+        path, query = f"/experiments/{experiment_id}/bundle", {"with_raw": with_raw}
+        with (
+            self._streamed("GET", path, params=query, headers=AS_IS, timeout=BUNDLE_TIMEOUT_S) as answer,
+            unfinished.open("wb") as file,
+        ):
+            size = sum(map(file.write, answer.iter_bytes()))
+        unfinished.replace(output)
+        return size
+
+    @contextmanager
+    def _streamed(self, method: str, path: str, **options: Any) -> Generator[httpx.Response]:
+        try:
+            with self._http.stream(method, API + path, **options) as response:
+                if response.is_error:
+                    response.read()
+                    raise Refused(_problem_of(response))
+                yield response
+        except httpx.TransportError as error:
+            raise Refused(self._unreachable(error)) from error
 
     def _call(self, method: str, path: str, **options: Any) -> Any:
         return self._request(method, path, **options).json()

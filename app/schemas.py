@@ -1,4 +1,4 @@
-"""JSON Schemas of the version 0 formats, generated from the types: ``python -m app.schemas`` rewrites ``schemas/``.
+"""JSON Schemas of the formats, generated from the types: ``python -m app.schemas`` rewrites ``schemas/``.
 
 ``manifest`` is the frozen form; ``manifest-written`` also takes what people may write instead (docs/manifest.md).
 """
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from app.bundle import BundleIndex
+from app.bundle.index import BundleIndex
 from app.domain.evidence import ExperimentEvidence
 from app.domain.grid import AXES
 from app.domain.layout import SINGLE_ARM
@@ -30,6 +30,8 @@ FORMATS: dict[str, type[BaseModel]] = {
     "report": Report,
     "bundle-index": BundleIndex,
 }
+VERSIONS: Final = {"bundle-index": 1}
+"""Of the formats that have had a second version."""
 WRITTEN: Final = "manifest-written"
 NAMES: Final = (*FORMATS, WRITTEN)
 _ONE_LINE: Final = ("hardware", "software", "sampling")
@@ -43,7 +45,7 @@ def schema(name: str) -> str:
 
 def path_of(name: str) -> Path:
     """Where the schema of a format is kept."""
-    return DIRECTORY / f"{name}.v0.json"
+    return DIRECTORY / f"{name}.v{VERSIONS.get(name, 0)}.json"
 
 
 def written_manifest() -> dict[str, Any]:

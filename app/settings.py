@@ -27,6 +27,11 @@ class Settings(BaseSettings):
         default=SecretStr("redis://127.0.0.1:6379/0"),
         description="Celery's broker; set by `verdraft up` for the embedded one.",
     )
+    artifact_url: str = Field(
+        default="",
+        description="Where logs and raw files are kept, by fsspec: a directory, s3://bucket/prefix; "
+        "empty is `artifacts` in VERDRAFT_HOME.",
+    )
     host: str = Field(default="127.0.0.1", description="Address the web process binds.")
     port: int = Field(default=8400, ge=1, le=65535, description="Port the web process binds.")
     model_root: Path = Field(
@@ -78,8 +83,13 @@ class Settings(BaseSettings):
 
     @property
     def artifact_root(self) -> Path:
-        """Where content-addressed artifacts (logs, raw chunks) live."""
+        """Where content-addressed artifacts (logs, raw chunks) live unless another store is set."""
         return self.home / "artifacts"
+
+    @property
+    def artifacts(self) -> str:
+        """The artifact store, by path or URL."""
+        return self.artifact_url or str(self.artifact_root)
 
     @property
     def lock_root(self) -> Path:

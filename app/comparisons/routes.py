@@ -1,8 +1,11 @@
 """An experiment's report, its figures and the bundle that lets others recompute both."""
 
-from typing import Annotated, cast
+from contextlib import AsyncExitStack
+from typing import Annotated, Final, cast
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
 
 from app.comparisons.schemas import FigureRead
 from app.comparisons.service import ComparisonService, ReportCache
@@ -10,25 +13,29 @@ from app.domain.errors import EvidenceRefused, NotFound
 from app.domain.report import Report
 from app.errors import responses
 from app.figures import FIGURES
-from app.state import DatabaseDep
+from app.state import DatabaseDep, SettingsDep
+
+ROOT: Final = "Verdraft-Root"
+"""Header with the digest over the whole bundle."""
 
 router = APIRouter(
     prefix="/api/v1/experiments/{experiment_id}", tags=["reports"], responses=responses(NotFound, EvidenceRefused)
 )
 
 
-def comparison_service(request: Request, database: DatabaseDep) -> ComparisonService:
+def comparison_service(request: Request, database: DatabaseDep, settings: SettingsDep) -> ComparisonService:
     """The service of this request."""
-    return ComparisonService(database, cast("ReportCache", request.app.state.reports))
+    return ComparisonService(database, cast("ReportCache", request.app.state.reports), settings)
 
 
 ServiceDep = Annotated[ComparisonService, Depends(comparison_service)]
 
 
-@router.get("/report")
-async def read_report(experiment_id: str, service: ServiceDep) -> Report:
+@router.get("/report", response_model=Report)
+async def read_report(experiment_id: str, service: ServiceDep) -> Response:
     """Verdicts with the numbers behind them; ``interim`` until every block is complete."""
-    return await service.report(experiment_id)
+    known = await service.known(experiment_id)
+    return Response(known.document, media_type="application/json")
 
 
 @router.get("/figures")
@@ -49,9 +56,19 @@ async def read_figure(experiment_id: str, name: str, service: ServiceDep) -> Res
     "/bundle",
     responses={200: {"content": {"application/zstd": {"schema": {"type": "string", "format": "binary"}}}}},
 )
-async def read_bundle(experiment_id: str, service: ServiceDep) -> Response:
+async def read_bundle(
+    experiment_id: str,
+    service: ServiceDep,
+    *,
+    with_raw: Annotated[bool, Query(description="Whole logs and raw reads too, not only start-up logs.")] = False,
+) -> Response:
     """Manifest, traces, evidence and report in one tar.zst; check it with ``verdraft verify``."""
-    digest, content = await service.bundle(experiment_id)
-    name = f"verdraft-{digest[:12]}.tar.zst"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type="application/zstd", headers=headers)
+    kept = AsyncExitStack()
+    bundle = await kept.enter_async_context(service.bundle(experiment_id, with_raw=with_raw))
+    return FileResponse(
+        bundle.path,
+        media_type="application/zstd",
+        filename=f"verdraft-{bundle.experiment[:12]}.tar.zst",
+        headers={ROOT: bundle.root},
+        background=BackgroundTask(kept.aclose),
+    )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from pydantic import JsonValue
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -43,7 +43,8 @@ from app.domain.observation import RequestObservation
 from app.domain.series import Series
 from app.domain.trace import Trace, parse_trace
 from app.evidence.packing import PackedTrace, StoredTrace, pack_trace, unpack_lines
-from app.evidence.rows import COPY_STATEMENT, SELECT_RUNS, by_run, copy_blocks
+from app.evidence.rows import COPY_STATEMENT, SELECT_RUNS, Row, by_run, copy_blocks
+from app.evidence.schemas import ArtifactRead
 
 SAMPLES_PER_ROW = 3600
 """An hour at one sample a second, six minutes at ten."""
@@ -158,24 +159,45 @@ class EvidenceRepository:
         )
         return tuple(CommittedBlock(index, fence) for index, fence in (await self._session.execute(query)).all())
 
-    async def load_evidence(self, experiment_id: str) -> ExperimentEvidence:
-        """All that the analysis may read: the committed attempt of each block. Raises ``NotFound``."""
-        document = await self._session.scalar(
-            select(ExperimentRow.manifest).where(ExperimentRow.digest == experiment_id)
-        )
+    async def manifest(self, experiment_id: str) -> Manifest:
+        """The experiment's manifest; raises ``NotFound``."""
+        query = select(ExperimentRow.manifest).where(ExperimentRow.digest == experiment_id)
+        document = await self._session.scalar(query)
         if document is None:
             raise NotFound.of("experiment", f"no experiment has the digest {experiment_id}", "list the experiments")
-        manifest = Manifest.model_validate(document)
+        return Manifest.model_validate(document)
+
+    async def load_evidence(self, experiment_id: str) -> ExperimentEvidence:
+        """All that the analysis may read: the committed attempt of each block. Raises ``NotFound``."""
+        manifest = await self.manifest(experiment_id)
         traces = {w.name: await self.open_trace(w.trace) for w in manifest.workloads}
         return ExperimentEvidence(
             manifest=manifest,
             labels={name: labels_of(trace) for name, trace in traces.items()},
             content_valid={name: trace.header.content_valid for name, trace in traces.items()},
-            sessions=await self._sessions(experiment_id),
+            sessions=tuple(session for _, session in await self.session_records(experiment_id)),
             runs=await self._runs(experiment_id),
         )
 
-    async def _sessions(self, experiment_id: str) -> tuple[SessionEvidence, ...]:
+    async def offered(self, experiment_id: str) -> int:
+        """How many observations the experiment has, of whatever attempt; by the partition alone."""
+        query = text("SELECT count(*) FROM observation WHERE experiment = :experiment")
+        return int(await self._session.scalar(query, {"experiment": experiment_id}) or 0)
+
+    async def artifacts(
+        self, session_ids: Sequence[UUID], run_ids: Sequence[UUID]
+    ) -> tuple[tuple[UUID, ArtifactRead], ...]:
+        """The files of these sessions and runs, each with its owner."""
+        of_them = or_(ArtifactRow.session_id.in_(session_ids), ArtifactRow.run_id.in_(run_ids))
+        query = select(ArtifactRow).where(of_them).order_by(ArtifactRow.created_at, ArtifactRow.id)
+        return tuple(
+            (owner, artifact_of(row))
+            for row in await self._session.scalars(query)
+            if (owner := row.session_id or row.run_id) is not None
+        )
+
+    async def session_records(self, experiment_id: str) -> tuple[tuple[UUID, SessionEvidence], ...]:
+        """The sessions that the analysis may read, each with its id."""
         query = (
             select(SessionRow, BlockRow.index)
             .join(BlockRow, BlockRow.id == SessionRow.block_id)
@@ -183,7 +205,8 @@ class EvidenceRepository:
             .where(counts())
             .order_by(BlockRow.index, SessionRow.position, SessionRow.started_at)
         )
-        return tuple(_session_evidence(row, index) for row, index in (await self._session.execute(query)).all())
+        rows = (await self._session.execute(query)).all()
+        return tuple((row.id, _session_evidence(row, index)) for row, index in rows)
 
     async def run_records(self, experiment_id: str) -> tuple[RunRecord, ...]:
         """The runs that the analysis may read, without what was seen in them."""
@@ -198,15 +221,12 @@ class EvidenceRepository:
         rows = (await self._session.execute(query)).all()
         return tuple(RunRecord(run.id, _run_evidence(run, arm, index)) for run, arm, index in rows)
 
-    async def read_observations(
-        self, experiment_id: str, run_ids: Sequence[UUID]
-    ) -> AsyncGenerator[tuple[UUID, list[RequestObservation]]]:
-        """What was seen in these runs, one after the other, by due time; a long run comes in several portions."""
+    async def read_rows(self, experiment_id: str, run_ids: Sequence[UUID]) -> AsyncGenerator[Sequence[Row]]:
+        """What was seen in these runs, one after the other, by due time: portions of (run, ``FIELDS``)."""
         async with (await driver(self._session)).cursor("observations", binary=True) as cursor:
             await cursor.execute(SELECT_RUNS, (experiment_id, list(run_ids), list(run_ids)))
             while rows := await cursor.fetchmany(ROWS_AT_ONCE):
-                for run_id, portion in by_run(rows):
-                    yield run_id, portion
+                yield rows
 
     async def read_series(self, experiment_id: str, run_ids: Sequence[UUID]) -> dict[UUID, tuple[Series, ...]]:
         """What was sampled during these runs."""
@@ -223,8 +243,9 @@ class EvidenceRepository:
         records = await self.run_records(experiment_id)
         ids = [record.id for record in records]
         seen: dict[UUID, list[RequestObservation]] = defaultdict(list)
-        async for run_id, portion in self.read_observations(experiment_id, ids):
-            seen[run_id] += portion
+        async for rows in self.read_rows(experiment_id, ids):
+            for run_id, portion in by_run(rows):
+                seen[run_id] += portion
         series = await self.read_series(experiment_id, ids)
         return tuple(
             record.evidence.model_copy(
@@ -241,6 +262,11 @@ class EvidenceRepository:
     async def _hold_own_session(self, session_id: UUID) -> None:
         fence = await self._session.scalar(select(SessionRow.fence).where(SessionRow.id == session_id))
         await hold_session(self._session, session_id, _known(fence, "session"))
+
+
+def artifact_of(row: ArtifactRow) -> ArtifactRead:
+    """A stored file as readers see it."""
+    return ArtifactRead.model_validate({name: getattr(row, name) for name in ArtifactRead.model_fields})
 
 
 def _known(fence: int | None, what: str) -> int:

@@ -3,11 +3,13 @@
 from typing import Annotated
 from uuid import UUID
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from app.domain.errors import NotFound, TraceRefused
 from app.domain.series import Series
+from app.domain.timeline import Track
 from app.domain.vocabulary import Sha256
 from app.errors import PayloadTooLarge, UnsupportedMediaType, responses
 from app.evidence.examples import TRACE
@@ -15,6 +17,7 @@ from app.evidence.schemas import CapabilityRead, ObservationPage, TraceRead
 from app.evidence.service import EvidenceService
 from app.intake import DocumentRefused
 from app.state import DatabaseDep, SettingsDep
+from app.timeline_figure import timeline_figure
 
 router = APIRouter(prefix="/api/v1", tags=["evidence"])
 
@@ -85,6 +88,22 @@ async def list_observations(
 async def list_series(run_id: UUID, service: ServiceDep) -> list[Series]:
     """What was sampled during a run: the engine's metrics, its devices and its host."""
     return await service.series(run_id)
+
+
+@router.get("/runs/{run_id}/timeline", responses=responses(NotFound))
+async def read_timeline(run_id: UUID, service: ServiceDep) -> tuple[Track, ...]:
+    """A run on one clock: offered and in flight, the engine's queue and cache, its device and host."""
+    return await service.timeline(run_id)
+
+
+@router.get(
+    "/runs/{run_id}/figures/timeline",
+    responses=responses(NotFound) | {200: {"content": {"application/json": {"schema": {"type": "object"}}}}},
+)
+async def read_timeline_figure(run_id: UUID, service: ServiceDep) -> Response:
+    """The timeline as Plotly's JSON (``data`` and ``layout``)."""
+    figure = await to_thread.run_sync(timeline_figure, await service.timeline(run_id))
+    return Response(figure.to_json(), media_type="application/json")
 
 
 @router.get("/sessions/{session_id}/log", responses=responses(NotFound), response_class=PlainTextResponse)

@@ -64,12 +64,19 @@ def observation_of(row: Row) -> RequestObservation:
     values: dict[str, Any] = dict(zip(OBSERVED, row, strict=False))
     values["outcome"] = _OUTCOMES[values["outcome"]]
     for name in _EXACT:
-        if (value := values[name]) is not None:
+        if isinstance(value := values[name], bytes | memoryview):
             values[name] = str(value, "utf-8")
     for name in _ARRAYS:
         values[name] = tuple(values[name])
     values["speculation"] = _speculation(row[_COUNTS_AT:])
     return trusted(RequestObservation, values)
+
+
+def row_of(observation: RequestObservation) -> Row:
+    """The values of ``FIELDS``; text stays text."""
+    told = observation.speculation
+    counts = (None,) * len(SPECULATION) if told is None else tuple(told.__dict__[name] for name in SPECULATION)
+    return (*(observation.__dict__[name] for name in OBSERVED), *counts)
 
 
 def trusted(model: type[M], values: dict[str, Any]) -> M:

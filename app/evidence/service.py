@@ -1,21 +1,23 @@
 """Takes traces in and reads evidence back, session logs included."""
 
 import re
-from pathlib import Path
+from collections.abc import Sequence
 from uuid import UUID
 
 import zstandard
 from anyio import to_thread
 
+from app.artifacts.store import ArtifactStore
 from app.db.session import Database
 from app.domain.errors import NotFound, TraceRefused
 from app.domain.series import Series
+from app.domain.timeline import Track, timeline
 from app.domain.trace import TraceRequest
 from app.domain.trace_scan import summarise
 from app.domain.trace_summary import TraceSummary
 from app.evidence.packing import PackedTrace, in_chunks, pack_trace, unpack_lines, unpack_upload
 from app.evidence.repository import EvidenceRepository
-from app.evidence.schemas import CapabilityRead, ObservationPage, TraceRead
+from app.evidence.schemas import ArtifactRead, CapabilityRead, ObservationPage, TraceRead
 from app.evidence.views.repository import EvidenceViews
 from app.settings import Settings
 
@@ -88,6 +90,13 @@ class EvidenceService:
         async with self._database.reader() as session:
             return await EvidenceViews(session).series(run_id)
 
+    async def timeline(self, run_id: UUID) -> tuple[Track, ...]:
+        """A run on one clock; raises ``NotFound``."""
+        async with self._database.reader() as session:
+            views = EvidenceViews(session)
+            series, spans = await views.series(run_id), await views.spans(run_id)
+        return timeline(spans, series)
+
     async def capabilities(self) -> list[CapabilityRead]:
         """What each worker published last."""
         async with self._database.reader() as session:
@@ -97,12 +106,15 @@ class EvidenceService:
         """The end of a session's log, without control characters; raises ``NotFound``."""
         async with self._database.reader() as session:
             logs = await EvidenceViews(session).logs(session_id)
-        root = self._settings.artifact_root.resolve()
-        paths = [(root / log.path).resolve() for log in logs]
-        path = next((p for p in paths if p.is_relative_to(root) and p.is_file()), None)
-        if path is None:
-            raise NotFound.of("log", f"session {session_id} has no log here", "look on the worker's host")
-        return await to_thread.run_sync(_printable_tail, path)
+        return await to_thread.run_sync(self._newest_log, session_id, logs)
+
+    def _newest_log(self, session_id: UUID, logs: Sequence[ArtifactRead]) -> str:
+        store = ArtifactStore(self._settings.artifacts)
+        here = next((log for log in logs if store.has(log.sha256)), None)
+        if here is None:
+            remedy = "look on the worker's host, or share the store of artifacts: VERDRAFT_ARTIFACT_URL"
+            raise NotFound.of("log", f"session {session_id} has no log here", remedy)
+        return _CONTROL.sub("", store.tail(here.sha256, LOG_MAX).decode("utf-8", "replace"))
 
 
 def _pack(content: bytes, compressed: bool) -> PackedTrace:  # noqa: FBT001  (called through a thread, by position)
@@ -110,9 +122,3 @@ def _pack(content: bytes, compressed: bool) -> PackedTrace:  # noqa: FBT001  (ca
         return pack_trace(unpack_upload(content) if compressed else in_chunks(content))
     except zstandard.ZstdError as error:
         raise TraceRefused.of("(body)", f"not readable as zstd: {error}", "send one zstd file of JSON Lines") from error
-
-
-def _printable_tail(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - LOG_MAX))
-        return _CONTROL.sub("", file.read().decode("utf-8", "replace"))

@@ -1,21 +1,24 @@
 """A measured experiment read back: runs, sessions, observations, log, report, figures, bundle, events."""
 
 import asyncio
-import io
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
-import zstandard
 
-from app import bundle
+from app.artifacts.store import Artifact, ArtifactStore
+from app.bundle.archive import root_of, unpack
+from app.bundle.contents import open_contents
+from app.bundle.verifying import verify
+from app.comparisons import service
 from app.db.session import Database
-from app.domain.evidence import CounterDeltas
+from app.domain.evidence import CounterDeltas, ExperimentEvidence
 from app.domain.lifecycle import BlockState, RunState, SessionState
-from app.domain.report import Report
+from app.domain.report import Report, build_report
 from app.domain.run_summary import summarise
 from app.domain.series import Series
 from app.errors import TooManyStreams
@@ -24,12 +27,18 @@ from app.experiments.events import Streams
 from app.experiments.repository import ExperimentRepository
 from app.figures import FIGURES
 from app.leases.repository import LeaseRepository
+from app.main import create_app
 from app.runs.repository import SessionRepository
 from app.settings import Settings
+from tests.conftest import client_of, libpq_url
 from tests.factories import SPECULATION, make_manifest, make_observation, make_trace
 from tests.factories_leases import claim_block
 
 GAUGES = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
+LOGS = {
+    "startup-log": b"\x1b[31mINFO\x1b[0m ready",
+    "engine-log": b"\x1b[31mINFO\x1b[0m ready\x07\nsecond line\n",
+}
 REQUESTS = ("tasks-low-0", "tasks-low-1")
 
 
@@ -39,14 +48,26 @@ async def measure(database: Database, artifacts: Path) -> str:
     async with database.transaction() as session:
         await EvidenceRepository(session).store_trace(trace)
         await ExperimentRepository(session).add(manifest)
-    (artifacts / "ab").mkdir(parents=True, exist_ok=True)
-    (artifacts / "ab" / "log").write_bytes(b"\x1b[31mINFO\x1b[0m ready\x07\nsecond line\n")
     for _ in range(manifest.blocks):
-        await measure_block(database)
+        await measure_block(database, store_logs(artifacts))
     return manifest.digest
 
 
-async def measure_block(database: Database) -> None:
+def store_logs(artifacts: Path) -> dict[str, Artifact]:
+    """A log that grew after its server had started."""
+    artifacts.parent.mkdir(parents=True, exist_ok=True)
+    stored: dict[str, Artifact] = {}
+    for kind, text in (
+        ("startup-log", b"\x1b[31mINFO\x1b[0m ready"),
+        ("engine-log", b"INFO\x1b[0m ready\x07\nsecond line\n"),
+    ):
+        log = artifacts.parent / kind
+        log.write_bytes(text)
+        stored[kind] = ArtifactStore(str(artifacts)).put(log)
+    return stored
+
+
+async def measure_block(database: Database, logs: Mapping[str, Artifact] | None = None) -> None:
     async with database.transaction() as session:
         blocks, evidence = SessionRepository(session), EvidenceRepository(session)
         block = await claim_block(session, "worker-1")
@@ -54,7 +75,8 @@ async def measure_block(database: Database) -> None:
         for position, arm in enumerate(block.manifest.arms):
             speculates = arm.name != "target-only"
             session_id = await blocks.start_session(block.id, block.fence, arm.name, position)
-            await evidence.record_artifact("engine-log", "ab" * 32, "ab/log", session_id, None, 10)
+            for kind, log in (logs or {}).items():
+                await evidence.record_artifact(kind, log.sha256, log.path, session_id, None, log.size_bytes)
             for state in (SessionState.WARMING, SessionState.MEASURING):
                 await blocks.move_session(session_id, block.fence, state)
             run_id = await blocks.start_run(session_id, block.fence, "tasks", "low")
@@ -140,11 +162,14 @@ async def test_a_log_is_plain_text_without_control_characters(client: httpx.Asyn
     assert log.text == "INFO ready\nsecond line\n"
 
 
-async def test_a_log_outside_the_artifacts_is_not_served(
+async def test_a_log_that_is_elsewhere_or_damaged_is_not_served(
     client: httpx.AsyncClient, database: Database, settings: Settings, measured: str
 ) -> None:
-    del measured
-    settings.home.mkdir(exist_ok=True)
+    session_id = (await client.get(f"{measured}/sessions")).json()[0]["id"]
+    for log in settings.artifact_root.glob("*/*"):
+        log.write_bytes(b"forged")
+    answer = await client.get(f"/api/v1/sessions/{session_id}/log")
+    assert (answer.status_code, answer.json()["title"]) == (404, "The artifact is damaged")
     (settings.home / "secret").write_text("secret")
     async with database.transaction() as session:
         await ExperimentRepository(session).add(make_manifest(schedule_seed=99))
@@ -181,44 +206,68 @@ async def test_a_report_follows_its_evidence(client: httpx.AsyncClient, database
     assert complete == [0, 1, 2]
 
 
-def repacked(content: bytes, change: Callable[[dict[str, bytes]], None]) -> bytes:
-    """The bundle with changed members but its old index."""
-    members = bundle.unpack(io.BytesIO(content))
-    change(members)
-    return bundle.archive(members)
-
-
-async def test_a_bundle_verifies_and_any_change_is_told(
+async def test_a_bundle_verifies_and_has_its_start_up_logs(
     client: httpx.AsyncClient, measured: str, tmp_path: Path
 ) -> None:
+    path = tmp_path / "bundle.tar.zst"
     answer = await client.get(f"{measured}/bundle")
     assert answer.headers["content-type"] == "application/zstd"
-    path = tmp_path / "bundle.tar.zst"
     path.write_bytes(answer.content)
-    assert bundle.verify(path) == []
-
-    def damage(members: dict[str, bytes]) -> None:
-        members["evidence.json"] = members["evidence.json"].replace(b'"abcd"', b'"abcx"', 1)
-
-    path.write_bytes(repacked(answer.content, damage))
-    assert any("evidence.json: sha256" in problem for problem in bundle.verify(path))
-
-    def forge(members: dict[str, bytes]) -> None:
-        report = json.loads(members["report.json"])
-        report["recommendation"]["sentence"] = "Always use ngram."
-        members["report.json"] = json.dumps(report).encode()
-        members["index.json"] = bundle.index_of(members, report["experiment"], report["analysis_version"])
-
-    path.write_bytes(repacked(answer.content, forge))
-    assert bundle.verify(path) == ["report.json: recomputing it from the evidence gives another report"]
+    found = verify(path)
+    assert found.problems == ()
+    assert found.root == root_of(path) == answer.headers["Verdraft-Root"]
+    assert (found.experiment, found.accelerator) == (measured.rpartition("/")[2], "cpu")
+    assert (found.runs, found.observations) == (4, 8)
+    assert included(path, tmp_path / "plain") == {"startup-log"}
+    path.write_bytes((await client.get(f"{measured}/bundle", params={"with_raw": True})).content)
+    assert verify(path).problems == ()
+    assert included(path, tmp_path / "raw") == {"startup-log", "engine-log"}
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense", zstandard.compress(b"nonsense"), zstandard.compress(b"")])
-def test_what_is_no_bundle_is_told_and_not_raised(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "bundle.tar.zst"
-    path.write_bytes(content)
-    assert len(bundle.verify(path)) == 1
-    assert len(bundle.verify(tmp_path / "missing")) == 1
+def included(bundle: Path, place: Path) -> set[str]:
+    place.mkdir()
+    unpack(bundle, place)
+    return {line.kind for line in open_contents(place).artifacts if line.included}
+
+
+async def test_a_bundle_leaves_nothing_behind(client: httpx.AsyncClient, settings: Settings, measured: str) -> None:
+    assert (await client.get(f"{measured}/bundle")).status_code == 200
+    assert [p.name for p in settings.home.iterdir() if p.name.startswith("scratch-")] == []
+
+
+async def test_a_large_experiment_has_the_same_report_without_being_held_in_memory(
+    client: httpx.AsyncClient, settings: Settings, measured: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = (await client.get(f"{measured}/report")).content
+    monkeypatch.setattr(service, "HELD_MAX", 1)
+    async with client_of(create_app(settings), settings) as other:
+        psql(settings, "DELETE FROM report")
+        assert (await other.get(f"{measured}/report")).content == held
+
+
+async def test_a_report_is_computed_once_and_outlives_the_process(
+    settings: Settings, measured: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes with two readers each, all at once; then another one, which finds it in Postgres."""
+    computed: list[str] = []
+
+    def counted(evidence: ExperimentEvidence) -> Report:
+        computed.append(evidence.manifest.digest)
+        return build_report(evidence)
+
+    monkeypatch.setattr(service, "build_report", counted)
+    first, second = create_app(settings), create_app(settings)
+    async with client_of(first, settings) as one, client_of(second, settings) as two:
+        answers = await asyncio.gather(*(c.get(f"{measured}/report") for c in (one, two, one, two)))
+        assert len({answer.content for answer in answers}) == 1
+    async with client_of(create_app(settings), settings) as later:
+        assert (await later.get(f"{measured}/report")).content == answers[0].content
+    assert len(computed) == 1
+
+
+def psql(settings: Settings, statement: str) -> None:
+    with psycopg.connect(libpq_url(settings.database_url.get_secret_value()), autocommit=True) as connection:
+        connection.execute(statement.encode())
 
 
 async def test_events_tell_the_version_now_then_each_change_then_reconnect(database: Database) -> None:

@@ -9,6 +9,7 @@ from app.db.models import (
     ArtifactRow,
     BlockRow,
     CapabilityRow,
+    ObservationRow,
     RunRow,
     SeriesRow,
     SessionRow,
@@ -18,10 +19,11 @@ from app.db.session import driver
 from app.domain.errors import NotFound
 from app.domain.observation import RequestObservation
 from app.domain.series import Series
+from app.domain.timeline import Span
 from app.domain.trace import TraceRequest
 from app.domain.trace_summary import TraceSummary
 from app.evidence.packing import HEAD_BYTES, first_requests
-from app.evidence.repository import joined_series
+from app.evidence.repository import artifact_of, joined_series
 from app.evidence.rows import SELECT_PAGE, observation_of
 from app.evidence.schemas import ArtifactRead, CapabilityRead, TraceRead
 
@@ -84,16 +86,19 @@ class EvidenceViews:
         query = select(SeriesRow).where(*here).order_by(SeriesRow.name, SeriesRow.labels, SeriesRow.chunk)
         return list(joined_series(await self._session.scalars(query)))
 
+    async def spans(self, run_id: UUID) -> list[Span]:
+        """When each request of a run was due and ended; raises ``NotFound`` for an unknown run."""
+        here = ObservationRow.experiment == await self._experiment_of(run_id), ObservationRow.run_id == run_id
+        query = select(ObservationRow.due_ns, ObservationRow.end_ns).where(*here)
+        return [Span(due_ns, end_ns) for due_ns, end_ns in (await self._session.execute(query)).all()]
+
     async def logs(self, session_id: UUID) -> list[ArtifactRead]:
         """The log files of a session, newest first; raises ``NotFound`` for an unknown session."""
         if await self._session.get(SessionRow, session_id) is None:
             raise NotFound.of("session", f"there is no session {session_id}", "list the experiment's sessions")
         query = select(ArtifactRow).where(ArtifactRow.session_id == session_id, ArtifactRow.kind.endswith("log"))
-        rows = await self._session.scalars(query.order_by(ArtifactRow.created_at.desc()))
-        return [
-            ArtifactRead.model_validate({name: getattr(row, name) for name in ArtifactRead.model_fields})
-            for row in rows
-        ]
+        rows = await self._session.scalars(query.order_by(ArtifactRow.created_at.desc(), ArtifactRow.kind))
+        return [artifact_of(row) for row in rows]
 
     async def capabilities(self) -> list[CapabilityRead]:
         """What each worker published last."""

@@ -1,0 +1,31 @@
+"""Reports in Postgres by what they depend on."""
+
+import zstandard
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models import ReportRow
+
+
+class ReportRepository:
+    """Canonical JSON in and out, inside the caller's transaction."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def read(self, experiment: str, key: str) -> bytes | None:
+        """The report of that key, if it was ever stored and is still the newest."""
+        of_key = ReportRow.experiment == experiment, ReportRow.key == key
+        document = await self._session.scalar(select(ReportRow.document).where(*of_key))
+        return None if document is None else zstandard.decompress(document)
+
+    async def store(self, experiment: str, key: str, document: bytes) -> None:
+        """Keep a report in place of the experiment's earlier ones."""
+        await self._session.execute(delete(ReportRow).where(ReportRow.experiment == experiment, ReportRow.key != key))
+        row = insert(ReportRow).values(experiment=experiment, key=key, document=zstandard.compress(document))
+        await self._session.execute(row.on_conflict_do_nothing())
+
+    async def hold(self, key: str) -> None:
+        """Wait until nobody else computes this report; the transaction's end lets the next one in."""
+        await self._session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(key, 0))))
