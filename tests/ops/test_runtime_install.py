@@ -12,7 +12,7 @@ from app.domain.errors import DomainError
 from app.settings import Settings
 from worker.filelock import exclusive
 from worker.runtimes import install as installer
-from worker.runtimes.install import LOCKED_FLAGS, install, installed
+from worker.runtimes.install import BUILT_FLAGS, LOCKED_FLAGS, install, installed
 from worker.runtimes.recipes import RECIPES, STAMP, Recipe
 from worker.runtimes.registry import inspect_runtime
 
@@ -61,6 +61,43 @@ def test_a_recipe_pins_one_engine_and_its_torch_once(recipe: Recipe) -> None:
 
 def test_locked_means_hashed_and_nothing_is_built() -> None:
     assert LOCKED_FLAGS == ("--require-hashes", "--only-binary", ":all:")
+
+
+@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.built is not None])
+def test_sources_are_locked_by_hash_too_and_few(name: str) -> None:
+    built = RECIPES[name].built
+    assert built is not None
+    assert _pins(built.read_text()) == _pins(built.with_suffix(".in").read_text()) == {"arctic-inference==0.1.1"}
+    assert re.fullmatch(r"[\w.-]+==\S+ \\\n +--hash=sha256:[0-9a-f]{64}\n", built.read_text())
+    assert {"--require-hashes", "--no-build-isolation"} <= set(BUILT_FLAGS), "what builds it is locked with the runtime"
+
+
+def test_the_runtime_with_suffix_decoding_is_the_other_one_and_what_builds_it() -> None:
+    more = _pins(RECIPES["cpu-suffix"].lock.read_text()) - _pins(CPU.lock.read_text())
+    assert {pin.partition("==")[0] for pin in more} == {"cmake", "grpcio-tools", "nanobind", "wheel"}
+    assert replace(RECIPES["cpu-suffix"], built=None).digest() != RECIPES["cpu-suffix"].digest()
+
+
+def test_without_a_compiler_nothing_is_fetched_that_would_need_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DomainError, match=r"arctic-inference is built from C\+\+ and there is no c\+\+") as refused:
+        install("cpu-suffix", tmp_path / "runtimes", torch_index="")
+    assert "apt install g++" in refused.value.problems[0].remedy
+    assert not (tmp_path / "runtimes").exists()
+
+
+def test_what_is_built_finds_the_runtimes_tools_first_and_no_other_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMake takes the Python that ``VIRTUAL_ENV`` names before the one it is told."""
+    asked: dict[str, str] = {}
+    monkeypatch.setenv("VIRTUAL_ENV", "/somewhere/else")
+    monkeypatch.setattr(installer.subprocess, "run", lambda *_, env, **__: asked.update(env))
+    installer._pip(tmp_path / "bin" / "python", "x", first_on_path=tmp_path / "bin")
+    assert asked["PATH"].startswith(f"{tmp_path / 'bin'}:")
+    assert "VIRTUAL_ENV" not in asked
 
 
 @pytest.mark.parametrize("absent", [*APART, "torch", "vllm"])

@@ -20,6 +20,9 @@ from worker.runtimes.recipes import GIB, STAMP, InstallRefused, Recipe, recipe
 
 LOCKED_FLAGS = ("--require-hashes", "--only-binary", ":all:")
 """How a lock is installed: nothing without its hash, nothing built here."""
+BUILT_FLAGS = ("--require-hashes", "--no-binary", ":all:", "--no-build-isolation", "--no-cache-dir")
+"""How sources are: nothing without its hash, built with what the runtime itself holds and nothing fetched beside."""
+COMPILERS = ("c++", "g++", "clang++")
 
 
 def installed(name: str, runtime_root: Path) -> bool:
@@ -35,6 +38,7 @@ def install(name: str, runtime_root: Path, *, torch_index: str, say: Callable[[s
     wanted, root = recipe(name), runtime_root / name
     if installed(name, runtime_root):
         return root
+    _require_compiler(wanted)
     runtime_root.mkdir(parents=True, exist_ok=True)
     with exclusive(runtime_root / f".{name}.lock", waiting=lambda: say(f"waiting for another install of {name}")):
         if not installed(name, runtime_root):
@@ -50,6 +54,11 @@ def _build(wanted: Recipe, root: Path, torch_index: str, say: Callable[[str], No
     finished = _pip(python, *LOCKED_FLAGS, "--requirement", str(wanted.lock))
     if finished.returncode:
         raise _explained(finished.stdout)
+    if wanted.built is not None:
+        say(f"building {', '.join(_locked_names(wanted.built))} from its sources, about a minute")
+        finished = _pip(python, *BUILT_FLAGS, "--requirement", str(wanted.built), first_on_path=root / "bin")
+        if finished.returncode:
+            raise _explained(finished.stdout)
     if wanted.shim is not None:
         _write_shim(next((root / "lib").glob("python*/site-packages")), *wanted.shim)
 
@@ -109,11 +118,19 @@ def _interpreters(pythons: tuple[str, ...]) -> Iterator[str]:
             yield candidate
 
 
-def _pip(python: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def _pip(python: Path, *arguments: str, first_on_path: Path | None = None) -> "subprocess.CompletedProcess[str]":
     # The service's pip installs into the runtime, so that the runtime holds nothing but the engine.
     argv = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-input", *arguments]
+    path = f"{first_on_path}{os.pathsep}" if first_on_path else ""
     return subprocess.run(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        argv,
+        # Without VIRTUAL_ENV: CMake would build for that one's Python.
+        env={**_clean_env(), "PATH": path + os.environ.get("PATH", os.defpath)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
 
 
@@ -132,6 +149,15 @@ def _write_shim(site_packages: Path, name: str, version: str) -> None:
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
         record += f"{directory.name}/{file_name},sha256={digest},{len(text)}\n"
     (directory / "RECORD").write_text(f"{record}{directory.name}/RECORD,,\n")
+
+
+def _require_compiler(wanted: Recipe) -> None:
+    """Said before gigabytes are fetched."""
+    if wanted.built is None or any(map(shutil.which, COMPILERS)):
+        return
+    needing = ", ".join(_locked_names(wanted.built))
+    remedy = "install one (Debian: apt install g++), or install the runtime without it"
+    raise InstallRefused.of("compiler", f"{needing} is built from C++ and there is no {' or '.join(COMPILERS)}", remedy)
 
 
 def _require_space(directory: Path, free_gib_min: int) -> None:
