@@ -12,11 +12,12 @@ from app.settings import Settings
 from app.terminal import refusals
 from worker import model_commands, runtime_commands
 from worker.calibration.command import calibrate
-from worker.matrix.command import matrix
+from worker.matrix.command import matrix, reconcile
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(calibrate)
 runtime_commands.app.command()(matrix)
+runtime_commands.app.command()(reconcile)
 app.add_typer(runtime_commands.app, name="runtime")
 app.add_typer(model_commands.app, name="model")
 console = Console()

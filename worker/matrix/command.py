@@ -1,4 +1,4 @@
-"""``verdraft runtime matrix``: what preflight says of each method beside what the installed engine does with it."""
+"""``verdraft runtime matrix`` holds preflight to the engine, ``runtime reconcile`` the counters to the answers."""
 
 import asyncio
 import json
@@ -38,3 +38,28 @@ def matrix(
     else:
         Console().print(terminal(rows))
     raise typer.Exit(exit_code(rows))
+
+
+def reconcile(
+    name: RuntimeName,
+    only: Annotated[list[str] | None, typer.Option(help="A method or a row; may be repeated.")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write the table between its marks.")] = None,
+) -> None:
+    """Hold the engine's counters to what its responses say, method by method. Exits with 1 if a token is missing."""
+    from worker.matrix.conduct import open_matrix
+    from worker.matrix.reconcile import reconcile_methods
+    from worker.matrix.table import reconciled_markdown, reconciled_terminal, write_section
+
+    notes = Console(stderr=True)
+    with refusals(as_json=as_json):
+        made = open_matrix(Settings(), name, fresh=False, say=lambda words: notes.print(words, style="dim"))
+        rows = asyncio.run(reconcile_methods(made, only or ()))
+        if markdown_file is not None:
+            write_section(markdown_file, made.capability, reconciled_markdown(rows), what=f"reconciliation in {name}")
+    if as_json:
+        typer.echo(json.dumps([row.model_dump(mode="json") for row in rows], indent=2))
+    else:
+        Console().print(reconciled_terminal(rows))
+    raise typer.Exit(int(not all(row.holds for row in rows)))

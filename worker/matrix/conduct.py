@@ -126,7 +126,7 @@ async def _outcome(matrix: Matrix, case: Case) -> EngineOutcome | None:
 async def _attempt(matrix: Matrix, case: Case, scratch: Path) -> EngineOutcome:
     logs = matrix.settings.home / HOME / "logs" / matrix.runtime.name
     logs.mkdir(parents=True, exist_ok=True)
-    spec, asked = _launch(matrix, case, scratch)
+    spec, asked = launch(matrix, case, scratch)
     return await attempt(
         spec,
         logs / f"{case.name.replace(' ', '-').replace(',', '')}.log",
@@ -136,7 +136,7 @@ async def _attempt(matrix: Matrix, case: Case, scratch: Path) -> EngineOutcome:
     )
 
 
-def _launch(matrix: Matrix, case: Case, scratch: Path) -> tuple[LaunchSpec, tuple[Manifest, Arm] | None]:
+def launch(matrix: Matrix, case: Case, scratch: Path) -> tuple[LaunchSpec, tuple[Manifest, Arm] | None]:
     """The case's own launch, or target-only's with a speculative configuration that the product would not launch."""
     baseline_case = next(b for b in BASELINES if b.target == case.target)
     try:

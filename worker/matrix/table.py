@@ -10,8 +10,10 @@ from app.domain.capability import RuntimeCapability
 from app.domain.errors import DomainError
 from worker.matrix.judging import Agreement, Row, Said, Statement
 from worker.matrix.outcome import Ending
+from worker.matrix.reconciled import Reconciled
 
 HEADINGS = ("method and variant", "preflight says", "the engine did", "")
+RECONCILED_HEADINGS = ("method", "quantity", "sum of the requests", "engine's counter", "residual")
 WORDS_MAX = 160
 
 
@@ -59,12 +61,44 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def write_section(path: Path, runtime: RuntimeCapability, text: str) -> None:
+def reconciled_cells(rows: Sequence[Reconciled]) -> list[tuple[str, str, str, str, str]]:
+    """A line for each quantity, then one for what was accepted beyond the end, and one for each broken identity."""
+    found: list[tuple[str, str, str, str, str]] = []
+    for row in rows:
+        name = f"{row.case} ({row.requests} requests: {', '.join(f'{n} {r}' for r, n in row.finish_reasons.items())})"
+        found += [
+            (name, line.quantity, f"{line.per_request_sum:,}", f"{line.counter_delta:,}", f"{line.residual:,}")
+            for line in row.lines
+        ]
+        found.append((name, "accepted beyond the end", "", f"{row.beyond_the_end:,}", "in both"))
+        found += [(name, "broken", words, "", "") for words in row.broken]
+    return found
+
+
+def reconciled_terminal(rows: Sequence[Reconciled]) -> Table:
+    """The reconciliation as a table."""
+    table = Table(*RECONCILED_HEADINGS)
+    for cells in reconciled_cells(rows):
+        table.add_row(*cells, style="bold red" if cells[4] not in {"0", "in both"} else None)
+    return table
+
+
+def reconciled_markdown(rows: Sequence[Reconciled]) -> str:
+    """The reconciliation as a Markdown table; a method is named once."""
+    lines = ["| " + " | ".join(RECONCILED_HEADINGS) + " |", "|---|---|--:|--:|--:|"]
+    before = ""
+    for name, *cells in reconciled_cells(rows):
+        shown, before = ("" if name == before else name), name
+        lines.append("| " + " | ".join(_cell(words) for words in (shown, *cells)) + " |")
+    return "\n".join(lines)
+
+
+def write_section(path: Path, runtime: RuntimeCapability, text: str, *, what: str = "method matrix") -> None:
     """Replace what stands between the runtime's markers in the document at ``path``.
 
     Raises ``DomainError`` where the document has no such markers: a table is not put just anywhere.
     """
-    mark = f"method matrix of {runtime.package} {runtime.version}"
+    mark = f"{what} of {runtime.package} {runtime.version}"
     begin, end = f"<!-- begin {mark} -->", f"<!-- end {mark} -->"
     document = path.read_text() if path.exists() else ""
     if begin not in document or end not in document:

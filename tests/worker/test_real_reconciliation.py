@@ -1,0 +1,40 @@
+"""Every way to draft on the real engine: what its responses say of themselves is what it counts, to the last token."""
+
+import pytest
+
+from app.settings import Settings
+from worker.matrix.conduct import Matrix, open_matrix
+from worker.matrix.reconcile import PROMPTS, RECONCILED, reconcile_methods
+from worker.runtimes.install import installed
+
+pytestmark = pytest.mark.real_engine
+
+SUFFIX_RUNTIME = "cpu-suffix"
+ACCEPTING = {"ngram", "suffix", "draft_model"}
+"""Heads are untrained and may accept nothing; these draft what the target often says itself."""
+PLAIN = ["prompt_tokens", "generation_tokens"]
+
+
+def opened(case: str) -> Matrix:
+    settings = Settings()
+    name = SUFFIX_RUNTIME if case == "suffix" else "cpu"
+    if name == SUFFIX_RUNTIME and not installed(name, settings.runtime_root):
+        pytest.skip(f"needs `verdraft runtime install {SUFFIX_RUNTIME}`, which builds C++")
+    return open_matrix(settings, name, fresh=False, say=lambda _: None)
+
+
+@pytest.mark.parametrize("case", RECONCILED)
+async def test_requests_and_counters_agree_exactly(case: str) -> None:
+    (row,) = await reconcile_methods(opened(case), [case])
+    assert row.requests == sum(PROMPTS)
+    assert {line.quantity: line.residual for line in row.lines if line.residual} == {}
+    assert row.broken == ()
+    sums = {line.quantity: line.per_request_sum for line in row.lines}
+    if case == "target_only":
+        assert list(sums) == PLAIN
+        assert row.beyond_the_end == 0
+        return
+    assert min(sums[quantity] for quantity in (*PLAIN, "drafts", "draft_tokens")) > 0
+    assert sum(quantity.startswith("accepted_tokens_at_position_") for quantity in sums) > 0
+    if case in ACCEPTING:
+        assert sums["accepted_tokens"] > 0
