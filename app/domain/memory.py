@@ -3,6 +3,7 @@
 Nothing is inferred from the device's total alone: a row without a source of its own is ``None``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -68,6 +69,25 @@ class MemoryBreakdown(BaseModel):
     """Requests of full length that it holds at once."""
     checks: tuple[MemoryCheck, ...] = ()
     caveats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A quantity and where it is from; ``None`` with why not."""
+
+    size: int | None
+    source: str
+
+    def row(self, part: MemoryPart) -> MemoryRow:
+        """It as the row of that part."""
+        return MemoryRow(part=part, size_bytes=self.size, source=self.source)
+
+
+def summed(values: Sequence[int], ranks: int, line: str) -> Told:
+    """The ranks' sum; a figure that not every rank printed is not multiplied into one."""
+    if len(values) == ranks:
+        return Told(sum(values), line if ranks == 1 else f"{line}, {ranks} processes together")
+    return Told(None, f"{line}: printed by {len(values) or 'none'} of {ranks} processes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,17 @@ use while it ran, ``split_weights`` what only another session tells.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from app.domain.memory import MemoryBreakdown, MemoryCheck, MemoryFacts, MemoryPart, MemoryRow, ModelMemory
+from app.domain.memory import (
+    MemoryBreakdown,
+    MemoryCheck,
+    MemoryFacts,
+    MemoryPart,
+    MemoryRow,
+    ModelMemory,
+    Told,
+    summed,
+)
 from app.domain.series import DEVICE_MEMORY, ENGINE_DEVICE_MEMORY, ENGINE_RSS, Series, having
 from app.domain.vocabulary import Method
 
@@ -28,21 +36,10 @@ PRINTED = "The engine prints its figures in GiB with two decimals, so each is ri
 SHARED_PAGES = "The engine's processes share pages; resident memory counts them in each process."
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """A quantity and where it is from; ``None`` with why not."""
-
-    size: int | None
-    source: str
-
-    def row(self, part: MemoryPart) -> MemoryRow:
-        return MemoryRow(part=part, size_bytes=self.size, source=self.source)
-
-
 def breakdown(facts: MemoryFacts) -> MemoryBreakdown:
     """The server as it started; its total, remainder and headroom are not known before ``at_peak``."""
     rows = (*_weights(facts), *_kv_cache(facts), _activations(facts), _graphs(facts), _reserve(facts))
-    nothing = _Told(None, NO_PEAK)
+    nothing = Told(None, NO_PEAK)
     return MemoryBreakdown(
         rows=(*rows, nothing.row(MemoryPart.REMAINDER), nothing.row(MemoryPart.HEADROOM)),
         total_bytes=None,
@@ -66,8 +63,8 @@ def at_peak(made: MemoryBreakdown, series: Iterable[Series]) -> MemoryBreakdown:
     words = "the peak in use less the rows above" + (f"; holds {', '.join(silent)}" if silent else "")
     room = None if made.capacity_bytes is None else made.capacity_bytes - total.size
     found = {
-        MemoryPart.REMAINDER: _Told(total.size - explained, words),
-        MemoryPart.HEADROOM: _Told(room, "capacity less the peak in use" if room is not None else "capacity unknown"),
+        MemoryPart.REMAINDER: Told(total.size - explained, words),
+        MemoryPart.HEADROOM: Told(room, "capacity less the peak in use" if room is not None else "capacity unknown"),
     }
     rows = tuple(found[row.part].row(row.part) if row.part in found else row for row in made.rows)
     checks = (*made.checks, *_peak_checks(sampled, total))
@@ -83,8 +80,8 @@ def split_weights(made: MemoryBreakdown, target_only: MemoryBreakdown) -> Memory
     if both is None or both.size_bytes is None or alone is None or alone.size_bytes is None:
         return made
     found = {
-        MemoryPart.TARGET_WEIGHTS: _Told(alone.size_bytes, f"{alone.source}, of target-only's own session"),
-        MemoryPart.DRAFT_WEIGHTS: _Told(
+        MemoryPart.TARGET_WEIGHTS: Told(alone.size_bytes, f"{alone.source}, of target-only's own session"),
+        MemoryPart.DRAFT_WEIGHTS: Told(
             both.size_bytes - alone.size_bytes,
             f"{both.source}, less the same of target-only's session; each is printed to {PRINTED_BYTES / 1e6:.0f} MB",
         ),
@@ -99,8 +96,8 @@ def row_of(made: MemoryBreakdown, part: MemoryPart) -> MemoryRow | None:
 
 
 def _weights(facts: MemoryFacts) -> Iterator[MemoryRow]:
-    loaded = _summed(facts.log.load, facts.ranks, 'engine log, "Model loading took … GiB"')
-    none = _Told(0, f"{facts.method} has no weights of its own")
+    loaded = summed(facts.log.load, facts.ranks, 'engine log, "Model loading took … GiB"')
+    none = Told(0, f"{facts.method} has no weights of its own")
     if loaded.size is None:
         yield _computed(facts.target, loaded.source).row(MemoryPart.TARGET_WEIGHTS)
         draft = none if facts.draft is None else _computed(facts.draft, loaded.source)
@@ -114,14 +111,14 @@ def _weights(facts: MemoryFacts) -> Iterator[MemoryRow]:
         yield loaded.row(MemoryPart.WEIGHTS)
 
 
-def _computed(model: ModelMemory, why: str) -> _Told:
+def _computed(model: ModelMemory, why: str) -> Told:
     """From the headers alone, since the engine does not say."""
-    return _Told(model.weights_bytes, f"computed, not measured: {model.weights_words} ({why})")
+    return Told(model.weights_bytes, f"computed, not measured: {model.weights_words} ({why})")
 
 
-def _apart(name: str, model: ModelMemory) -> _Told:
+def _apart(name: str, model: ModelMemory) -> Told:
     size = "unknown" if model.weights_bytes is None else f"{model.weights_bytes:,} bytes"
-    return _Told(
+    return Told(
         None,
         f"the engine's one line covers target and draft; target-only's session gives the difference. "
         f"The {name}'s files come to {size} ({model.weights_words})",
@@ -140,27 +137,27 @@ def _kv_cache(facts: MemoryFacts) -> Iterator[MemoryRow]:
     else:
         unknown = [told.source for told in (target, draft) if told.size is None]
         why = "; ".join(unknown) or f"computed {_added(target, draft):,} bytes, which are not the engine's"
-        yield _Told(None, why).row(MemoryPart.KV_CACHE_TARGET)
-        yield _Told(None, why).row(MemoryPart.KV_CACHE_DRAFT)
+        yield Told(None, why).row(MemoryPart.KV_CACHE_TARGET)
+        yield Told(None, why).row(MemoryPart.KV_CACHE_DRAFT)
         yield engine.row(MemoryPart.KV_CACHE)
 
 
-def _kv_stated(facts: MemoryFacts) -> _Told:
+def _kv_stated(facts: MemoryFacts) -> Told:
     if facts.cache.stated_bytes is not None:
-        return _Told(facts.cache.stated_bytes * facts.ranks, "resolved configuration, kv_cache_memory_bytes")
-    return _summed(facts.log.kv_cache, facts.ranks, 'engine log, "Available KV cache memory"')
+        return Told(facts.cache.stated_bytes * facts.ranks, "resolved configuration, kv_cache_memory_bytes")
+    return summed(facts.log.kv_cache, facts.ranks, 'engine log, "Available KV cache memory"')
 
 
-def _kv_part(facts: MemoryFacts, model: ModelMemory) -> _Told:
+def _kv_part(facts: MemoryFacts, model: ModelMemory) -> Told:
     tokens, each = facts.cache.tokens, model.kv_bytes_per_token
     if tokens is None or each is None:
-        return _Told(None, facts.cache.words if tokens is None else model.kv_words)
-    return _Told(tokens * each, f"{facts.cache.words} * {each:,} bytes a token ({model.kv_words})")
+        return Told(None, facts.cache.words if tokens is None else model.kv_words)
+    return Told(tokens * each, f"{facts.cache.words} * {each:,} bytes a token ({model.kv_words})")
 
 
-def _kv_draft(facts: MemoryFacts) -> _Told:
+def _kv_draft(facts: MemoryFacts) -> Told:
     if facts.draft is None or facts.method in _WITHOUT_CACHE:
-        return _Told(0, f"{facts.method} caches nothing of its own")
+        return Told(0, f"{facts.method} caches nothing of its own")
     return _kv_part(facts, facts.draft)
 
 
@@ -174,17 +171,17 @@ def _agree(facts: MemoryFacts, engine: int | None, computed: int) -> bool:
 
 def _activations(facts: MemoryFacts) -> MemoryRow:
     log, line = facts.log, 'engine log, "… GiB for peak activation"'
-    told = _summed(log.activations, facts.ranks, line)
+    told = summed(log.activations, facts.ranks, line)
     if told.size is not None and log.consumed and log.estimate_counts:
         estimate = sum(log.graphs_estimated)
-        told = _Told(told.size - estimate, f"{line}, less the estimate for graphs that it includes")
+        told = Told(told.size - estimate, f"{line}, less the estimate for graphs that it includes")
     return _or_else(told, facts, "a CPU engine does not profile its activations").row(MemoryPart.ACTIVATIONS)
 
 
 def _graphs(facts: MemoryFacts) -> MemoryRow:
-    told = _summed(facts.log.graphs, facts.ranks, 'engine log, "Graph capturing finished in …, took … GiB"')
+    told = summed(facts.log.graphs, facts.ranks, 'engine log, "Graph capturing finished in …, took … GiB"')
     if facts.log.eager and told.size is None:
-        told = _Told(0, "engine log, enforce_eager: nothing is captured; workspaces are among the activations")
+        told = Told(0, "engine log, enforce_eager: nothing is captured; workspaces are among the activations")
     return _or_else(told, facts, "a CPU engine says nothing of compiled code").row(MemoryPart.GRAPHS)
 
 
@@ -194,47 +191,40 @@ def _reserve(facts: MemoryFacts) -> MemoryRow:
     other = (
         _less(log.consumed, log.load, ranks, '"consumed memory" less "Model loading took"')
         if log.consumed
-        else _summed(log.non_torch, ranks, '"non-torch memory"')
+        else summed(log.non_torch, ranks, '"non-torch memory"')
     )
     if before.size is None or other.size is None:
         told = before if before.size is None else other
     else:
-        told = _Told(before.size + other.size, f"engine log, {before.source} + {other.source}")
+        told = Told(before.size + other.size, f"engine log, {before.source} + {other.source}")
     return _or_else(told, facts, "a CPU engine does not tell its libraries from its allocator").row(MemoryPart.RESERVE)
 
 
-def _or_else(told: _Told, facts: MemoryFacts, on_cpu: str) -> _Told:
-    return told if told.size is not None or facts.on_gpu else _Told(None, on_cpu)
+def _or_else(told: Told, facts: MemoryFacts, on_cpu: str) -> Told:
+    return told if told.size is not None or facts.on_gpu else Told(None, on_cpu)
 
 
-def _less(total: Sequence[int], part: Sequence[int], ranks: int, words: str) -> _Told:
-    whole, less = _summed(total, ranks, words), _summed(part, ranks, words)
+def _less(total: Sequence[int], part: Sequence[int], ranks: int, words: str) -> Told:
+    whole, less = summed(total, ranks, words), summed(part, ranks, words)
     missing = whole if whole.size is None else less
-    return missing if whole.size is None or less.size is None else _Told(whole.size - less.size, words)
+    return missing if whole.size is None or less.size is None else Told(whole.size - less.size, words)
 
 
-def _summed(values: Sequence[int], ranks: int, line: str) -> _Told:
-    """The ranks' sum; a figure that not every rank printed is not multiplied into one."""
-    if len(values) == ranks:
-        return _Told(sum(values), line if ranks == 1 else f"{line}, {ranks} processes together")
-    return _Told(None, f"{line}: printed by {len(values) or 'none'} of {ranks} processes")
-
-
-def _added(*parts: _Told) -> int:
+def _added(*parts: Told) -> int:
     return sum(part.size or 0 for part in parts)
 
 
-def _peak(series: Sequence[Series]) -> _Told:
+def _peak(series: Sequence[Series]) -> Told:
     devices = tuple(s for s in having(series, DEVICE_MEMORY) if s.values)
     if devices:
         each = _peaks(devices)
         what = "memory in use" if len(each) == 1 else f"memory in use of {len(each)} GPUs, each one's own peak"
-        return _Told(sum(each), f"NVML, {what}, the highest of {_samples(devices)} samples")
+        return Told(sum(each), f"NVML, {what}, the highest of {_samples(devices)} samples")
     processes = tuple(s for s in having(series, ENGINE_RSS) if s.values)
     if not processes:
-        return _Told(None, NO_PEAK)
+        return Told(None, NO_PEAK)
     words = f"resident memory of the engine's processes, the highest of {_samples(processes)} samples"
-    return _Told(int(max(max(s.values) for s in processes)), words)
+    return Told(int(max(max(s.values) for s in processes)), words)
 
 
 def _samples(series: Iterable[Series]) -> int:
@@ -250,52 +240,49 @@ def _peaks(series: Iterable[Series]) -> list[int]:
     return list(highest.values())
 
 
-def _peak_checks(series: Sequence[Series], total: _Told) -> Iterator[MemoryCheck]:
+def _peak_checks(series: Sequence[Series], total: Told) -> Iterator[MemoryCheck]:
     own = _peaks(s for s in having(series, ENGINE_DEVICE_MEMORY) if s.values)
     if own:
-        yield from _check("device memory at peak", total, _Told(sum(own), "NVML, the engine's processes alone"))
+        yield from _check("device memory at peak", total, Told(sum(own), "NVML, the engine's processes alone"))
 
 
 def _checks(facts: MemoryFacts) -> Iterator[MemoryCheck]:
     """The same quantity from two sources, wherever there are two."""
     log, ranks = facts.log, facts.ranks
     models = [model for model in (facts.target, facts.draft) if model is not None]
-    loaded = _summed(log.load, ranks, 'engine log, "Model loading took"')
+    loaded = summed(log.load, ranks, 'engine log, "Model loading took"')
     yield from _check("weights", loaded, _of_headers(models))
     target, draft = _kv_part(facts, facts.target), _kv_draft(facts)
     if target.size is not None and draft.size is not None:
-        computed = _Told(target.size + draft.size, "tokens * bytes a token of the models' layers")
+        computed = Told(target.size + draft.size, "tokens * bytes a token of the models' layers")
         yield from _check("KV cache", _kv_stated(facts), computed)
     for name, size, model in zip(("target", "draft"), log.checkpoints, models, strict=False):
-        files = _Told(model.file_bytes, "sizes of the files")
-        yield from _check(f"checkpoint of the {name}", _Told(size, 'engine log, "Checkpoint size"'), files)
+        files = Told(model.file_bytes, "sizes of the files")
+        yield from _check(f"checkpoint of the {name}", Told(size, 'engine log, "Checkpoint size"'), files)
     if facts.capacity_source != LOGGED:
-        yield from _check("capacity", _Told(facts.capacity_bytes, facts.capacity_source), _device_total(facts))
-    share = _summed(log.requested, ranks, 'engine log, "Desired GPU memory utilization"')
+        logged = summed(log.device_total, ranks, 'engine log, "Free memory on device (…/total)"')
+        yield from _check("capacity", Told(facts.capacity_bytes, facts.capacity_source), logged)
+    share = summed(log.requested, ranks, 'engine log, "Desired GPU memory utilization"')
     yield from _check("what the engine may use", share, _budget(facts))
 
 
-def _of_headers(models: Sequence[ModelMemory]) -> _Told:
+def _of_headers(models: Sequence[ModelMemory]) -> Told:
     known = all(model.weights_bytes is not None for model in models)
     words = "; ".join(model.weights_words for model in models)
-    return _Told(sum(model.weights_bytes or 0 for model in models) if known else None, words)
+    return Told(sum(model.weights_bytes or 0 for model in models) if known else None, words)
 
 
-def _device_total(facts: MemoryFacts) -> _Told:
-    return _summed(facts.log.device_total, facts.ranks, 'engine log, "Free memory on device (…/total)"')
-
-
-def _budget(facts: MemoryFacts) -> _Told:
+def _budget(facts: MemoryFacts) -> Told:
     """What the engine says that it fills its share with; graphs come on top."""
     log = facts.log
     consumed = log.consumed or tuple(a + b for a, b in zip(log.load, log.non_torch, strict=False))
-    parts = [_summed(part, facts.ranks, "") for part in (consumed, log.activations, log.kv_cache)]
+    parts = [summed(part, facts.ranks, "") for part in (consumed, log.activations, log.kv_cache)]
     applied = sum(log.graphs_estimated) if log.estimate_counts and not log.consumed else 0
     known = all(part.size is not None for part in parts)
-    return _Told(_added(*parts) + applied if known else None, "weights + non-torch + activations + KV cache")
+    return Told(_added(*parts) + applied if known else None, "weights + non-torch + activations + KV cache")
 
 
-def _check(quantity: str, one: _Told, other: _Told) -> Iterator[MemoryCheck]:
+def _check(quantity: str, one: Told, other: Told) -> Iterator[MemoryCheck]:
     """The pair, where both are known."""
     if one.size is not None and other.size is not None:
         yield MemoryCheck(

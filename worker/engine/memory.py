@@ -27,6 +27,7 @@ def memory_facts(
     """
     told = logged_memory(log)
     held = _held(config)
+    on_gpu = _value(config, "device_config.device", "device_config") != "cpu"
     return MemoryFacts(
         method=method,
         log=told,
@@ -34,9 +35,9 @@ def memory_facts(
         target=footprint(target, held),
         draft=_draft(method, _of_draft(config, held), target, draft, told),
         ranks=held.ranks,
-        on_gpu=_value(config, "device_config.device", "device_config") != "cpu",
+        on_gpu=on_gpu,
         capacity_bytes=capacity_bytes or sum(told.device_total) or None,
-        capacity_source="NVML, or the system on a CPU" if capacity_bytes else LOGGED,
+        capacity_source=("NVML" if on_gpu else "the host's memory") if capacity_bytes else LOGGED,
     )
 
 

@@ -87,17 +87,17 @@ def _weights(model: _Model, kept: Sequence[Tensor], spared: Sequence[Tensor]) ->
     if not kept:
         return None, f"{name}: no safetensors header tells"
     quantised = quantization(model.config, model.tree)
-    dtype = None if quantised != "none" else model.held.dtype
+    dtype = model.held.dtype.removeprefix("torch.") if quantised == "none" else ""
     names = [tensor.name for tensor in (*kept, *spared)]
     parts = [
-        f"{len(kept)} tensors of {name}'s safetensors headers, {dtype.removeprefix('torch.') if dtype else quantised}"
+        f"{len(kept)} tensors of {name}'s safetensors headers, {dtype or f'as on disk (quantisation: {quantised})'}"
     ]
     parts += [f"{tensor.name} is not held a second time" for tensor in spared]
     if model.config.get("tie_word_embeddings") and not any(name.endswith(OUTPUT) for name in names):
         parts.append("tied embeddings are held once")
     if not any(name.endswith(EMBEDDING) for name in names):
         parts.append("no embeddings of its own: it uses the target's")
-    return held_bytes(kept, dtype), ", ".join(parts)
+    return held_bytes(kept, dtype or None), ", ".join(parts)
 
 
 def _kv_bytes_per_token(config: Config, held: Held, layers: int | None) -> tuple[int | None, str]:

@@ -230,3 +230,21 @@ def test_a_model_that_cannot_be_read_leaves_its_rows_open(tmp_path: Path) -> Non
     assert found["TARGET_WEIGHTS"] is found["DRAFT_WEIGHTS"] is found["KV_CACHE_TARGET"] is None
     assert found["KV_CACHE"] == GIB
     assert "config.json is missing" in source_of(made, MemoryPart.KV_CACHE_TARGET)
+
+
+def test_a_server_that_never_started_still_has_its_rows(tmp_path: Path) -> None:
+    """Nothing in the log, nothing resolved: what the files say as they are, and everything else open."""
+    made = breakdown(memory_facts("", {}, method=Method.NGRAM, target=llama(tmp_path / "t", DRAFT), draft=None))
+    assert sizes(made)["TARGET_WEIGHTS"] == 5_310_976
+    assert "as on disk" in source_of(made, MemoryPart.TARGET_WEIGHTS)
+    assert made.capacity_bytes is made.total_bytes is made.kv_cache_tokens is None
+
+
+def test_the_capacity_says_whose_it_is(target: Path) -> None:
+    log = (LOGS / "h200-target.log").read_text()
+    told = memory_facts(log, {}, method=Method.TARGET_ONLY, target=target, draft=None, capacity_bytes=143_771 * 1024**2)
+    assert told.capacity_source == "NVML"
+    check = next(check for check in breakdown(told).checks if check.quantity == "capacity")
+    assert (check.size_bytes, check.other_bytes) == (143_771 * 1024**2, round(139.8 * GIB))
+    host = memory_facts(log, CPU_CONFIG, method=Method.NGRAM, target=target, draft=None, capacity_bytes=GIB)
+    assert host.capacity_source == "the host's memory"
