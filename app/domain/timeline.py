@@ -5,6 +5,7 @@ Nothing is averaged over arms or runs here; gauges are as sampled, counters beco
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,7 +18,6 @@ from app.domain.exposition import (
     RUNNING,
     WAITING,
 )
-from app.domain.observation import RequestObservation
 from app.domain.series import (
     DEVICE_MEMORY,
     ENGINE_CPU,
@@ -54,14 +54,21 @@ class Track(BaseModel):
     values: tuple[float, ...]
 
 
-def timeline(observations: Sequence[RequestObservation], series: Sequence[Series]) -> tuple[Track, ...]:
+class Span(NamedTuple):
+    """When a request was due and when its answer had ended, if it did."""
+
+    due_ns: int
+    end_ns: int | None
+
+
+def timeline(spans: Sequence[Span], series: Sequence[Series]) -> tuple[Track, ...]:
     """Every track that the run's evidence has; one that was not sampled is absent."""
-    return tuple(track for track in (*_client(observations), *_engine(series), *_host(series)) if track.at_s)
+    return tuple(track for track in (*_client(spans), *_engine(series), *_host(series)) if track.at_s)
 
 
-def _client(observations: Sequence[RequestObservation]) -> Iterator[Track]:
-    due = sorted(o.due_ns for o in observations)
-    ended = sorted(o.end_ns for o in observations if o.end_ns is not None)
+def _client(spans: Sequence[Span]) -> Iterator[Track]:
+    due = sorted(span.due_ns for span in spans)
+    ended = sorted(span.end_ns for span in spans if span.end_ns is not None)
     yield _track("offered", "requests", "requests", _counted(due))
     yield _track("completed", "requests", "requests", _counted(ended))
     steps = sorted([(at, 1) for at in due] + [(at, -1) for at in ended])

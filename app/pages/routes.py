@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from app.domain.memory import MemoryPart
 from app.domain.vocabulary import Sha256
 from app.experiments.schemas import ExperimentRead
 from app.pages import compare, guard, live
@@ -17,6 +18,7 @@ from app.pages.form_routes import router as forms
 from app.pages.operations import router as operations
 from app.pages.page_route import PageRoute, Source
 from app.pages.readings import Readings
+from app.pages.tracks import summaries
 from app.pages.views import STATIC, is_over, page
 from app.pages.warned import warned
 from app.pages.workload_routes import router as workloads
@@ -94,6 +96,7 @@ async def show_comparison(
         "mismatches": compare.shown_mismatches(report),
         "sessions": {(s.block, s.arm): s for s in await source.runs.sessions(experiment.id)},
         "warned": warned(report.sessions),
+        "memory_parts": list(MemoryPart),
         "shown_of": report.manifest,
     }
     response = page(request, "compare.html", context)
@@ -113,7 +116,13 @@ async def show_run(request: Request, run_id: UUID, source: Source, cursor: Reque
     """One run, request by request."""
     run = await source.runs.run(run_id)
     seen = await source.evidence.observations(run_id, cursor, REQUESTS_SHOWN)
-    return page(request, "run.html", {"run": run, "cases": cases(seen.items), "following": seen.next_cursor})
+    context = {
+        "run": run,
+        "cases": cases(seen.items),
+        "following": seen.next_cursor,
+        "tracks": summaries(await source.evidence.timeline(run_id)),
+    }
+    return page(request, "run.html", context)
 
 
 class HashedFiles(StaticFiles):

@@ -92,11 +92,13 @@ def second(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def size(count: int) -> str:
+def size(count: int | None) -> str:
     """``12.4 MB``: bytes in the largest decimal unit that leaves at least one."""
+    if count is None:
+        return UNKNOWN
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        if value < KILO:
+        if abs(value) < KILO:
             return f"{number(value)} {unit}"
         value /= KILO
     return f"{number(value)} TB"

@@ -5,8 +5,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.control import Control
+from app.domain.device import Device
 from app.domain.evidence import CounterDeltas, Failure
 from app.domain.lifecycle import RunState, SessionState
+from app.domain.memory import MemoryBreakdown
 from app.domain.run_summary import RunSummary
 from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 
@@ -31,6 +34,8 @@ class SessionRead(_Read):
     log_sha256: str | None
     resolved_config: dict[str, str]
     memory: dict[str, str]
+    memory_breakdown: MemoryBreakdown | None
+    devices: list[Device]
     warnings: list[StartupWarning]
     canary: CanaryFacts | None
     flags_left_out: dict[str, str]
@@ -54,5 +59,7 @@ class RunRead(_Read):
     failure: Failure | None
     counters: CounterDeltas | None
     summary: RunSummary | None
+    controls: list[Control]
+    unobservable: dict[str, str]
     started_at: datetime
     finished_at: datetime | None

@@ -19,7 +19,7 @@ function dressTrace(trace) {
   const bars = { color, thickness: 1.5, width: 4 };
   return {
     ...trace,
-    line: { color, width: 2, dash: DASHES[slot] },
+    line: { ...trace.line, color, width: 2, dash: DASHES[slot] },
     marker: { color, size: 9, symbol: MARKERS[slot], line: { color: token("--surface"), width: 1 } },
     ...(trace.error_x && { error_x: { ...trace.error_x, ...bars } }),
     ...(trace.error_y && { error_y: { ...trace.error_y, ...bars } }),

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
+from app.artifacts.store import ArtifactStore, path_of
 from app.db.session import Database
-from app.domain.canonical import digest
 from app.domain.condition import Condition
 from app.domain.evidence import CounterDeltas, Failure
 from app.domain.lifecycle import BlockState, RunState, SessionState
@@ -17,6 +17,7 @@ from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation, SpeculationCounts
 from app.domain.run_summary import summarise
 from app.domain.schedule import PlannedSession, plan
+from app.domain.series import ENERGY
 from app.domain.startup import CanaryFacts, StartupWarning, WarningEffect
 from app.domain.trace import Trace
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, FailureClass, Outcome
@@ -25,6 +26,7 @@ from app.experiments.repository import ExperimentRepository
 from app.leases.repository import ClaimedBlock, LeaseRepository
 from app.runs.facts import SessionFacts
 from app.runs.repository import SessionRepository
+from tests.browser.story_host import THROTTLED, story_memory, story_series
 from tests.factories import BASELINE, DRAFT, NGRAM, make_manifest, make_trace
 from tests.factories_host import make_host
 from tests.factories_leases import claim_block
@@ -145,12 +147,13 @@ class _Teller:
         async with self._database.transaction() as session:
             blocks = SessionRepository(session)
             session_id = await blocks.start_session(block.id, block.fence, planned.arm, planned.position)
-            await EvidenceRepository(session).record_artifact("log", log, f"{log}.log", session_id, None, len(LOG))
+            await EvidenceRepository(session).record_artifact("log", log, path_of(log), session_id, None, len(LOG))
             facts = SessionFacts(
                 startup_ns=None if planned.arm == self._story.failing_arm else 24_500 * NS_PER_MS,
                 argv=("vllm", "serve"),
                 log_sha256=log,
                 resolved_config={"scheduler.async_scheduling": "False", **_resolved(block, planned.arm)},
+                memory_breakdown=story_memory(planned.arm),
                 memory={"kv_cache_tokens": "599,168" if planned.arm == "draft-k4" else "699,008"},
                 warnings=() if planned.arm == BASELINE_ARM else (NOTICE,),
                 canary=CanaryFacts(exposes_speculation=planned.arm != BASELINE_ARM, drafted=60),
@@ -167,8 +170,16 @@ class _Teller:
         async with self._database.transaction() as session:
             run_id = await SessionRepository(session).start_run(session_id, fence, condition.workload, condition.load)
             await EvidenceRepository(session).record_observations(run_id, fence, seen)
+            await EvidenceRepository(session).record_series(run_id, fence, story_series(condition, seen))
             await SessionRepository(session).finish_run(
-                run_id, fence, RunState.SUCCEEDED, failure=None, counters=_counters(seen), summary=summarise(seen)
+                run_id,
+                fence,
+                RunState.SUCCEEDED,
+                failure=None,
+                counters=_counters(seen),
+                summary=summarise(seen),
+                controls=[THROTTLED] if condition.arm == "draft-k4" and condition.load == "high" else [],
+                unobservable={ENERGY: "Not Supported"},
             )
 
 
@@ -245,7 +256,7 @@ def _counters(seen: list[RequestObservation]) -> CounterDeltas:
 
 
 def _store_log(artifacts: Path) -> str:
-    name = digest(LOG.encode())
     artifacts.mkdir(parents=True, exist_ok=True)
-    (artifacts / f"{name}.log").write_text(LOG)
-    return name
+    log = artifacts / "engine.log"
+    log.write_text(LOG)
+    return ArtifactStore(str(artifacts)).put(log).sha256
