@@ -136,7 +136,10 @@ def _kv_cache(facts: MemoryFacts) -> Iterator[MemoryRow]:
         yield draft.row(MemoryPart.KV_CACHE_DRAFT)
     else:
         unknown = [told.source for told in (target, draft) if told.size is None]
-        why = "; ".join(unknown) or f"computed {_added(target, draft):,} bytes, which are not the engine's"
+        why = (
+            "; ".join(unknown)
+            or f"computed {(target.size or 0) + (draft.size or 0):,} bytes, which are not the engine's"
+        )
         yield Told(None, why).row(MemoryPart.KV_CACHE_TARGET)
         yield Told(None, why).row(MemoryPart.KV_CACHE_DRAFT)
         yield engine.row(MemoryPart.KV_CACHE)
@@ -210,10 +213,6 @@ def _less(total: Sequence[int], part: Sequence[int], ranks: int, words: str) -> 
     return missing if whole.size is None or less.size is None else Told(whole.size - less.size, words)
 
 
-def _added(*parts: Told) -> int:
-    return sum(part.size or 0 for part in parts)
-
-
 def _peak(series: Sequence[Series]) -> Told:
     devices = tuple(s for s in having(series, DEVICE_MEMORY) if s.values)
     if devices:
@@ -279,7 +278,10 @@ def _budget(facts: MemoryFacts) -> Told:
     parts = [summed(part, facts.ranks, "") for part in (consumed, log.activations, log.kv_cache)]
     applied = sum(log.graphs_estimated) if log.estimate_counts and not log.consumed else 0
     known = all(part.size is not None for part in parts)
-    return Told(_added(*parts) + applied if known else None, "weights + non-torch + activations + KV cache")
+    return Told(
+        sum(part.size or 0 for part in parts) + applied if known else None,
+        "weights + non-torch + activations + KV cache",
+    )
 
 
 def _check(quantity: str, one: Told, other: Told) -> Iterator[MemoryCheck]:
