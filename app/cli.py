@@ -18,6 +18,7 @@ from app.accelerator_command import app as accelerator_app
 from app.domain.errors import DomainError
 from app.domain.vocabulary import VerdictWord
 from app.manifests.cli import app as manifest_app
+from app.retention.cli import app as artifacts_app
 from app.terminal import EXIT_REFUSED, LOCAL_URL, AsJson, ExistingFile, Url, refusals, tell
 from app.workloads.cli import app as workload_app
 
@@ -49,6 +50,7 @@ app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=
 app.add_typer(manifest_app, name="manifest")
 app.add_typer(workload_app, name="workload")
 app.add_typer(accelerator_app, name="accelerator")
+app.add_typer(artifacts_app, name="artifacts")
 preflight_command.register(app)
 
 
@@ -160,6 +162,24 @@ def cancel(experiment_id: ExperimentId, *, url: Url = LOCAL_URL) -> None:
     with refusals(), Service(url) as service:
         experiment = service.cancel(experiment_id)
     tell({"id": experiment["id"], "state": experiment["state"]})
+
+
+@app.command()
+def delete(
+    experiment_id: ExperimentId,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Yes, its evidence too; there is no way back.")] = False,
+    url: Url = LOCAL_URL,
+) -> None:
+    """Delete an experiment that has ended, with its evidence, files and reports."""
+    from app.client import Service
+
+    with refusals(), Service(url) as service:
+        if not yes:
+            named = service.experiment(experiment_id)
+            message = f"{named['name']} ({named['id'][:12]}, {named['state']}) would be gone with all its evidence"
+            raise DomainError.of("--yes", message, "say --yes; `verdraft bundle` keeps a copy")
+        tell(service.delete(experiment_id))
 
 
 @app.command("list")

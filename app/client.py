@@ -73,6 +73,10 @@ class Service:
     def cancel(self, experiment_id: str) -> Problem:
         return self._call("POST", f"/experiments/{experiment_id}/cancel")
 
+    def delete(self, experiment_id: str) -> Problem:
+        """Delete an experiment that has ended, with all its evidence."""
+        return self._call("DELETE", f"/experiments/{experiment_id}")
+
     def report(self, experiment_id: str) -> "Report":
         """The whole report of an experiment."""
         from app.domain.report import Report  # noqa: PLC0415  (as above)

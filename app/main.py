@@ -16,6 +16,7 @@ from app.evidence.routes import router as evidence
 from app.experiments.events import Streams
 from app.experiments.routes import router as experiments
 from app.formats.routes import router as formats
+from app.interop.routes import router as interop
 from app.leases.reaper import reaping
 from app.logging import configure
 from app.operations.requests import RequestMeter, Requests
@@ -24,6 +25,7 @@ from app.operations.routes import scraped
 from app.pages.routes import mount_static
 from app.pages.routes import router as pages
 from app.preflight.routes import router as preflight
+from app.retention.routes import router as retention
 from app.runs.routes import router as runs
 from app.settings import Settings
 from app.state import DatabaseDep
@@ -54,7 +56,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM)
     app.add_middleware(Boundary, host=chosen.host)
     app.add_middleware(Requests, meter=app.state.meter)
-    for router in (experiments, preflight, runs, evidence, comparisons, operations, scraped, formats):
+    for router in (
+        experiments,
+        retention,
+        preflight,
+        runs,
+        evidence,
+        comparisons,
+        operations,
+        scraped,
+        formats,
+        interop,
+    ):
         app.include_router(router)
     app.add_api_route("/healthz", health, tags=["health"])
     app.include_router(pages)

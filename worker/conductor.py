@@ -9,6 +9,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from app.accelerators.repository import AcceleratorRepository
+from app.artifacts.store import ArtifactStore
 from app.db.session import Database
 from app.domain.engine_version import schema_of
 from app.domain.errors import DomainError
@@ -158,7 +159,7 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock, hel
             cores=split_cores(settings.processor_places),
             held=held,
             client=client,
-            recorder=Recorder(database, block, settings.artifact_root, patience_s=settings.self_fence_s),
+            recorder=Recorder(database, block, ArtifactStore(settings.artifacts), patience_s=settings.self_fence_s),
         )
         for planned in (await _resumption(database, block, bench)).sessions:
             await conduct_session(bench, planned)

@@ -4,6 +4,7 @@ Nothing is written while a replay runs, so that the database cannot disturb the 
 is waited for, no longer than the lease allows.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.artifacts.store import ArtifactStore
 from app.db.session import Database
 from app.domain.control import Control
 from app.domain.evidence import CounterDeltas, Failure
@@ -24,7 +26,6 @@ from app.evidence.repository import EvidenceRepository
 from app.leases.repository import ClaimedBlock
 from app.runs.facts import SessionFacts
 from app.runs.repository import SessionRepository
-from worker.artifacts import store
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ class Recorder:
 
     database: Database
     block: ClaimedBlock
-    artifact_root: Path
+    artifacts: ArtifactStore
     patience_s: float
 
     async def start_session(self, arm: str, position: int) -> UUID:
@@ -59,7 +60,7 @@ class Recorder:
         self, kind: str, source: Path, *, session_id: UUID | None = None, run_id: UUID | None = None
     ) -> str:
         """Store a file by content address and reference it; returns its sha256."""
-        artifact = store(self.artifact_root, source)
+        artifact = await asyncio.to_thread(self.artifacts.put, source)
         facts = (kind, artifact.sha256, artifact.path, session_id, run_id, artifact.size_bytes)
 
         async def reference(session: AsyncSession) -> None:

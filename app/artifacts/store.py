@@ -53,12 +53,12 @@ class ArtifactStore:
         return "file" in _protocols(self._files)
 
     def put(self, source: Path) -> Artifact:
-        """Copy ``source`` in; a file that is already there is left as it is (same content, same name)."""
+        """Copy ``source`` in; one that is already there becomes young again, so that no sweep takes it just now."""
         with source.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         size = source.stat().st_size
         path = path_of(sha256)
-        if self._size(path) != size:
+        if self._size(path) != size or not self._touched(path):
             self._write(source, self._place(path))
         return Artifact(sha256, path, size)
 
@@ -90,6 +90,13 @@ class ArtifactStore:
         self._files.rm_file(self._place(path_of(sha256)))
         return size
 
+    def age_s(self, sha256: str) -> float:
+        """How long ago it was stored; no time at all where it is not here, or nobody knows."""
+        try:
+            return time.time() - _stored_at(self._files.info(self._place(path_of(sha256))))
+        except FileNotFoundError:
+            return 0
+
     def digests(self, *, older_than_s: float) -> Iterator[str]:
         """Every artifact that was stored at least so long ago; a younger one may be about to be referred to."""
         limit = time.time() - older_than_s
@@ -120,6 +127,12 @@ class ArtifactStore:
             return int(self._files.info(self._place(path))["size"])
         except FileNotFoundError:
             return None
+
+    def _touched(self, path: str) -> bool:
+        """Whether the file could be made young in place; an object has to be written again."""
+        if self.is_local:
+            os.utime(self._place(path))
+        return self.is_local
 
     def _place(self, path: str) -> str:
         return f"{self._root}/{path}"

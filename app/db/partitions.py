@@ -44,7 +44,7 @@ async def drop_partitions(session: AsyncSession, experiment: str) -> None:
 
 async def hold_partitions(session: AsyncSession, experiment: str) -> None:
     """Let nobody else make or drop this experiment's partitions until the transaction ends."""
-    await session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(experiment, 0))))
+    await session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(experiment[:DIGITS], 0))))
 
 
 async def partition_stems(session: AsyncSession) -> set[str]:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from app import backup as backups
 from app import embedded
+from app.artifacts.store import ArtifactStore
 from app.backup import DUMP, INDEX, BackupIndex, BackupRefused, backup, restore
 from app.db.session import Database
 from app.evidence.repository import EvidenceRepository
@@ -23,7 +24,6 @@ from app.settings import Settings
 from tests.conftest import client_of, empty_database, libpq_url
 from tests.factories import make_manifest, make_observation, make_trace
 from tests.factories_leases import claim_block
-from worker.artifacts import store
 
 PROMPTS = {"project.key": b"5ec2e7" * 16, f"{'a' * 64}.jsonl": b'{"prompt":"private"}\n'}
 
@@ -33,7 +33,7 @@ async def measured(database: Database, settings: Settings, tmp_path: Path) -> st
     """An experiment with one observed run and its log, and prompts of privacy mode; its digest."""
     log = tmp_path / "log"
     log.write_bytes(b"INFO ready\n")
-    artifact = store(settings.artifact_root, log)
+    artifact = ArtifactStore(settings.artifacts).put(log)
     manifest = make_manifest()
     async with database.transaction() as session:
         evidence, sessions = EvidenceRepository(session), SessionRepository(session)
