@@ -1,7 +1,7 @@
 """What processors and clocks of the host did, and whose work it was.
 
 Linux counts a processor's busy time by ticks and a process's by the scheduler, so that one less the other is good to
-about a tick (10 ms) a second, and may dip.
+about 25 ms a second, and may dip.
 """
 
 import os

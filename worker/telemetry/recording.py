@@ -75,7 +75,7 @@ class Writer:
     def __init__(self, descriptor: int, head: Head) -> None:
         self._descriptor = descriptor
         self._groups = head.groups
-        self._reasons: dict[tuple[int, str], str] = {}
+        self._reasons: dict[tuple[int, str], str | None] = {}
         self._write(json.dumps({"format": FORMAT, "version": VERSION, **asdict(head)}))
 
     def add(self, group: int, at_ns: int, reading: Mapping[str, float | str]) -> None:
@@ -95,10 +95,7 @@ class Writer:
         if self._reasons.get((group, name)) == reason:
             return
         self._write("!" + json.dumps({"group": group, "name": name, "at_ns": at_ns, "reason": reason}))
-        if reason is None:
-            del self._reasons[group, name]
-        else:
-            self._reasons[group, name] = reason
+        self._reasons[group, name] = reason
 
     def _write(self, line: str) -> None:
         left = memoryview(f"{line}\n".encode())
