@@ -136,10 +136,7 @@ def _kv_cache(facts: MemoryFacts) -> Iterator[MemoryRow]:
         yield draft.row(MemoryPart.KV_CACHE_DRAFT)
     else:
         unknown = [told.source for told in (target, draft) if told.size is None]
-        why = (
-            "; ".join(unknown)
-            or f"computed {(target.size or 0) + (draft.size or 0):,} bytes, which are not the engine's"
-        )
+        why = "; ".join(unknown) or "what the layers come to is not the engine's own figure"
         yield Told(None, why).row(MemoryPart.KV_CACHE_TARGET)
         yield Told(None, why).row(MemoryPart.KV_CACHE_DRAFT)
         yield engine.row(MemoryPart.KV_CACHE)
