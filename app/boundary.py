@@ -15,7 +15,7 @@ from app.errors import ForeignHost, PayloadTooLarge, UnsupportedMediaType, inter
 
 BODY_MAX = 1 << 20
 TRACE_MAX = 64 << 20
-UPLOAD_PATHS = frozenset({"/api/v1/traces", "/workloads/new", "/workloads/new/preview"})
+UPLOAD_PATHS = frozenset({"/api/v1/traces", "/api/v1/imports", "/workloads/new", "/workloads/new/preview"})
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS: Mapping[str, str] = {
