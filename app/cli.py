@@ -15,10 +15,11 @@ from typer.main import get_group
 
 from app import preflight_command
 from app.accelerator_command import app as accelerator_app
+from app.artifact_command import app as artifacts_app
 from app.domain.errors import DomainError
 from app.domain.vocabulary import VerdictWord
+from app.interop import cli as interop_cli
 from app.manifests.cli import app as manifest_app
-from app.retention.cli import app as artifacts_app
 from app.terminal import EXIT_REFUSED, LOCAL_URL, AsJson, ExistingFile, Url, refusals, tell
 from app.workloads.cli import app as workload_app
 
@@ -52,6 +53,7 @@ app.add_typer(workload_app, name="workload")
 app.add_typer(accelerator_app, name="accelerator")
 app.add_typer(artifacts_app, name="artifacts")
 preflight_command.register(app)
+interop_cli.register(app)
 
 
 @workload_app.command("show")

@@ -4,9 +4,11 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import fsspec
 import pytest
+from moto.server import ThreadedMotoServer
 
 from app.artifacts.store import ArtifactDamaged, ArtifactStore, path_of
 from app.domain.canonical import digest
@@ -26,24 +28,26 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield request.getfixturevalue("bucket")
 
 
-@pytest.fixture
-def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A bucket of a real S3 server on this host."""
-    moto = pytest.importorskip("moto.server")
-    pytest.importorskip("s3fs")
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[None]:
+    """A real S3 server on this host, which everything in this process takes for Amazon's."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    fsspec.filesystem("s3", skip_instance_cache=True).mkdir("evidence")
-    yield "s3://evidence/verdraft"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            environment.setenv(name, "test")
+        yield
     server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: None) -> str:
+    name = f"evidence-{uuid4().hex}"
+    fsspec.filesystem("s3").mkdir(name)
+    return f"s3://{name}/verdraft"
 
 
 @pytest.fixture
