@@ -31,7 +31,7 @@ class ZipEncoder:
     def add(self, run: RunEvidence) -> Iterator[bytes]:
         entry = zipfile.ZipInfo(self._name(run), _EPOCH)
         entry.compress_type = zipfile.ZIP_DEFLATED
-        self._zip.writestr(entry, as_json(self._describe(self._outline, run)))
+        self._zip.writestr(entry, as_json(self._describe(self._outline, held(run))))
         yield self._drain.take()
 
     def end(self) -> bytes:
@@ -53,10 +53,15 @@ class DocumentEncoder:
         return b""
 
     def add(self, run: RunEvidence) -> Iterator[bytes]:
-        yield as_json(self._describe(self._outline, run))
+        yield as_json(self._describe(self._outline, held(run)))
 
     def end(self) -> bytes:
         return b""
+
+
+def held(run: RunEvidence) -> RunEvidence:
+    """The run with its observations in memory, since a document looks at them several times."""
+    return run.model_copy(update={"observations": tuple(run.observations)})
 
 
 def as_json(document: Mapping[str, Any]) -> bytes:
