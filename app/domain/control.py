@@ -33,10 +33,11 @@ class Control(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    block: int
-    arm: str
-    workload: str
-    load: str
+    block: int | None
+    """``None``, as for arm, workload and load: of all of them together."""
+    arm: str | None
+    workload: str | None
+    load: str | None
     outcome: ControlOutcome
     figure: float | None
     threshold: float | None

@@ -3,8 +3,7 @@
 A gate's words name the block and what was found; nothing is repaired or left out silently.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,12 +11,13 @@ from app.domain.condition import Condition
 from app.domain.control import Control, ControlOutcome
 from app.domain.evidence import CounterDeltas, ExperimentEvidence, RunEvidence
 from app.domain.lifecycle import RunState, SessionState
+from app.domain.order import order_drift
 from app.domain.pairing import CompleteBlocks, Pair
 from app.domain.reconciliation import Reconciliation, reconcile
-from app.domain.resolution import unlike_configurations
+from app.domain.resolution import config_differences, unlike_configurations
 from app.domain.run_controls import Labels, run_controls
 from app.domain.startup_gates import startup_problems, without_request_counts
-from app.domain.vocabulary import BASELINE_ARM
+from app.domain.vocabulary import BASELINE_ARM, Saturation
 
 CACHED_SHARE_MAX = 0.01
 """Cached prompt tokens may differ between arms by this share of all prompt tokens."""
@@ -53,18 +53,29 @@ def controls_of(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> dict[Ru
     return found
 
 
-def summaries(controls: Mapping[Run, tuple[Control, ...]]) -> tuple[ControlSummary, ...]:
-    """The controls by name, in the order in which runs list them."""
+def experiment_controls(
+    evidence: ExperimentEvidence, blocks: CompleteBlocks, saturation: Mapping[Condition, Saturation]
+) -> tuple[Control, ...]:
+    """What no run shows by itself: equal configurations, queues, and a drift over the whole experiment."""
+    return (
+        *_configurations(evidence, blocks),
+        *(_queue(condition, state) for condition, state in saturation.items()),
+        *order_drift(evidence, blocks),
+    )
+
+
+def summaries(controls: Iterable[Control]) -> tuple[ControlSummary, ...]:
+    """The controls by name, in the order in which they come."""
     named: dict[str, list[Control]] = {}
-    for control in chain.from_iterable(controls.values()):
+    for control in controls:
         named.setdefault(control.name, []).append(control)
     return tuple(_summary(name, found) for name, found in named.items())
 
 
-def findings(controls: Mapping[Run, tuple[Control, ...]]) -> tuple[Control, ...]:
+def findings(controls: Iterable[Control]) -> tuple[Control, ...]:
     """The controls that failed or warn, the failed first."""
-    told = [c for c in chain.from_iterable(controls.values()) if _GRAVITY[c.outcome] > 1]
-    return tuple(sorted(told, key=lambda c: (-_GRAVITY[c.outcome], c.block, c.arm, c.workload, c.load, c.name)))
+    told = [c for c in controls if _GRAVITY[c.outcome] > _GRAVITY[ControlOutcome.NOT_CHECKABLE]]
+    return tuple(sorted(told, key=lambda c: (-_GRAVITY[c.outcome], c.block or 0, c.arm or "", c.name)))
 
 
 def reconcile_all(evidence: ExperimentEvidence) -> tuple[Reconciliation, ...]:
@@ -89,11 +100,21 @@ def broken_gates(
     found += startup_problems(evidence, blocks, condition.arm)
     found += unlike_configurations(evidence, blocks, condition.arm)
     for pair in blocks.pairs(condition):
-        failed = chain(controls.get(_key(pair.target), ()), controls.get(_key(pair.arm), ()))
-        found += [f"block {c.block + 1}, {c.arm}: {c.words}" for c in failed if c.outcome is ControlOutcome.FAIL]
+        for run in (pair.target, pair.arm):
+            failed = (c for c in controls.get(_key(run), ()) if c.outcome is ControlOutcome.FAIL)
+            found += [f"block {run.block + 1}, {run.arm}: {control.words}" for control in failed]
     return tuple(found)
 
 
+_QUEUES = {
+    Saturation.STABLE: (ControlOutcome.PASS, ""),
+    Saturation.SUSPECT: (ControlOutcome.WARN, "its queue may grow: one of two signs of saturation is there"),
+    Saturation.SATURATED: (
+        ControlOutcome.WARN,
+        "its queue grows: throughput is capacity, latency grows with time",
+    ),
+    Saturation.UNDECIDED: (ControlOutcome.NOT_CHECKABLE, "too short, below 50 service times, to tell"),
+}
 _GRAVITY = {
     ControlOutcome.PASS: 0,
     ControlOutcome.NOT_CHECKABLE: 1,
@@ -138,6 +159,41 @@ def _pair_controls(evidence: ExperimentEvidence, pair: Pair) -> Iterator[Control
         yield _speculates(pair.arm, pair.arm.counters)
     yield _same_prompts(pair)
     yield _cache_parity(pair) if evidence.manifest.serving.prefix_caching else _cache_is_off(pair)
+
+
+def _configurations(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Iterator[Control]:
+    differing = config_differences(evidence, blocks)
+    for arm in evidence.manifest.candidates:
+        fields = differing.get(arm.name, {})
+        words = f"resolved otherwise than in target-only: {', '.join(sorted(fields))}"
+        yield Control(
+            name="resolved configuration",
+            block=None,
+            arm=arm.name,
+            workload=None,
+            load=None,
+            outcome=ControlOutcome.FAIL if fields else ControlOutcome.PASS,
+            figure=len(fields),
+            threshold=0,
+            unit="settings",
+            words=words if fields else "",
+        )
+
+
+def _queue(condition: Condition, state: Saturation) -> Control:
+    outcome, words = _QUEUES[state]
+    return Control(
+        name="saturation",
+        block=None,
+        arm=condition.arm,
+        workload=condition.workload,
+        load=condition.load,
+        outcome=outcome,
+        figure=None,
+        threshold=None,
+        unit="",
+        words=words,
+    )
 
 
 def _speculates(run: RunEvidence, counters: CounterDeltas) -> Control:

@@ -5,6 +5,7 @@ only numbers that are here.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 from pydantic import BaseModel, ConfigDict
 
@@ -16,7 +17,7 @@ from app.domain.correctness import MISMATCHES_LISTED, SAMPLED, Correctness, Mism
 from app.domain.device import Device
 from app.domain.engine_version import floor_reason, version_of_runtime
 from app.domain.evidence import ExperimentEvidence, SessionEvidence
-from app.domain.gates import ControlSummary, controls_of, findings, reconcile_all, summaries
+from app.domain.gates import ControlSummary, controls_of, experiment_controls, findings, reconcile_all, summaries
 from app.domain.manifest import Manifest
 from app.domain.mechanism import Mechanism, mechanism
 from app.domain.output_length import with_output_lengths
@@ -140,6 +141,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     verification = verify(evidence, blocks)
     controls = controls_of(evidence, blocks)
     verdicts = decide(evidence, blocks, comparisons, verification.correctness, saturation=saturation, controls=controls)
+    every = (*chain.from_iterable(controls.values()), *experiment_controls(evidence, blocks, saturation))
     interim = len(blocks.indices) < manifest.blocks
     return Report(
         experiment=manifest.digest,
@@ -157,8 +159,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         correctness=verification.correctness,
         mismatches=verification.mismatches[:MISMATCHES_LISTED],
         reconciliations=reconcile_all(evidence),
-        controls=summaries(controls),
-        findings=findings(controls)[:FINDINGS_LISTED],
+        controls=summaries(every),
+        findings=findings(every)[:FINDINGS_LISTED],
         sessions=tuple(map(_session_summary, evidence.sessions)),
         costs=tuple(_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
         memory=arm_memory(evidence, blocks),

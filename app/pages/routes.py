@@ -96,7 +96,7 @@ async def show_comparison(
         "mismatches": compare.shown_mismatches(report),
         "sessions": {(s.block, s.arm): s for s in await source.runs.sessions(experiment.id)},
         "warned": warned(report.sessions),
-        "memory_parts": list(MemoryPart),
+        "memory_parts": [p for p in MemoryPart if any(p is r.part for m in report.memory for r in m.breakdown.rows)],
         "shown_of": report.manifest,
     }
     response = page(request, "compare.html", context)

@@ -44,6 +44,7 @@ class SimulatedEngine:
         self._dials, self._method, self._k = dials, method, k
         self._slots = asyncio.Semaphore(max_num_seqs)
         self._metrics = metrics
+        self._max_num_seqs = max_num_seqs
         self._running = 0
         self._thawed = asyncio.Event()
         self._thawed.set()
@@ -69,15 +70,19 @@ class SimulatedEngine:
         finally:
             self._metrics.waiting.dec()
         generation.queued_ns = monotonic_ns() - generation.arrived_ns
-        self._running += 1
-        self._metrics.running.set(self._running)
+        self._count_running(1)
         try:
             async for tokens in self._steps(generation):
                 yield tokens
         finally:
-            self._running -= 1
-            self._metrics.running.set(self._running)
+            self._count_running(-1)
             self._slots.release()
+
+    def _count_running(self, change: int) -> None:
+        """Each running request holds an equal share of the cache."""
+        self._running += change
+        self._metrics.running.set(self._running)
+        self._metrics.kv_cache_usage.set(self._running / self._max_num_seqs)
 
     async def _steps(self, generation: Generation) -> AsyncGenerator[list[int], None]:
         answer = self.answer(generation.prompt, generation.max_tokens)
