@@ -48,6 +48,11 @@ bench-replay: setup ## The replay engine beside the field's load generators, one
 bench-conductor: setup ## What conducting costs beside measuring, and eight workers on one host (17 minutes)
 	@$(BIN)/python -m benchmarks.conductor $(ARGS)
 
+.PHONY: bench-evidence
+bench-evidence: setup ## The store with ten million observations: ingest, disk, pages, growth (ARGS='--observations 100000' for a look)
+	@scripts/pandas.sh
+	@$(BIN)/python -m benchmarks.evidence $(ARGS)
+
 .PHONY: chaos
 chaos: setup ## Kill, stop, flush and fill everything while it measures; the fake engine, then real vLLM (ARGS='-m "not real_engine"')
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)

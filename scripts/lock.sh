@@ -35,6 +35,7 @@ fi
 "$uv" "${hashed_for_all[@]}" pyproject.toml --group dev --universal --output-file "$target"
 cmp --silent "$target" requirements.lock || { echo "requirements.lock does not fit pyproject.toml: run make lock" >&2; exit 1; }
 [ "${1:-}" != --check ] || exit 0
+"$uv" "${hashed_for_all[@]}" --no-annotate --universal --output-file benchmarks/evidence/pandas.lock benchmarks/evidence/pandas.in
 for input in benchmarks/replay/clients/*.in; do
     lock_client "$(basename "$input" .in)"
 done

@@ -4,7 +4,7 @@ Observations go in by COPY. A report reads only the committed attempt of each bl
 """
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ from app.domain.observation import RequestObservation
 from app.domain.series import Series
 from app.domain.trace import Trace, parse_trace
 from app.evidence.packing import PackedTrace, StoredTrace, pack_trace, unpack_lines
-from app.evidence.rows import COPY_STATEMENT, SELECT_RUNS, Row, by_run, copy_blocks
+from app.evidence.rows import COPY_SERIES, COPY_STATEMENT, SELECT_RUNS, Row, by_run, copy_blocks, series_blocks
 from app.evidence.schemas import ArtifactRead
 
 SAMPLES_PER_ROW = 3600
@@ -84,20 +84,9 @@ class EvidenceRepository:
     async def record_series(self, run_id: UUID, fence: int, series: Sequence[Series]) -> None:
         """Add what was sampled while a run went on, a row for each stretch; raises ``Fenced``."""
         experiment_id = await hold_run(self._session, run_id, fence)
-        self._session.add_all(
-            SeriesRow(
-                experiment=experiment_id,
-                run_id=run_id,
-                name=whole.name,
-                chunk=index // SAMPLES_PER_ROW,
-                labels={**whole.labels},
-                at_ns=list(whole.at_ns[index : index + SAMPLES_PER_ROW]),
-                values=list(whole.values[index : index + SAMPLES_PER_ROW]),
-            )
-            for whole in series
-            for index in range(0, len(whole.at_ns), SAMPLES_PER_ROW)
-        )
-        await self._session.flush()
+        async with (await driver(self._session)).cursor() as cursor, cursor.copy(COPY_SERIES) as copy:
+            for block in series_blocks(experiment_id, run_id, _stretches(series)):
+                await copy.write(block)
 
     async def record_artifact(  # noqa: PLR0917  (a file is these six facts)
         self, kind: str, sha256: str, path: str, session_id: UUID | None, run_id: UUID | None, size: int
@@ -296,6 +285,15 @@ def _run_evidence(run: RunRow, arm: str, block: int) -> RunEvidence:
         counters=None if run.counters is None else CounterDeltas.model_validate(run.counters),
         unobservable={name: str(why) for name, why in run.unobservable.items()},
     )
+
+
+def _stretches(series: Iterable[Series]) -> Iterator[tuple[int, Series]]:
+    """Each quantity in stretches that a row holds, with their numbers."""
+    for whole in series:
+        for start in range(0, len(whole.at_ns), SAMPLES_PER_ROW):
+            part = slice(start, start + SAMPLES_PER_ROW)
+            values = {"at_ns": whole.at_ns[part], "values": whole.values[part]}
+            yield start // SAMPLES_PER_ROW, whole.model_copy(update=values)
 
 
 def joined_series(rows: Iterable[Any]) -> tuple[Series, ...]:

@@ -3,16 +3,29 @@
 What our own database holds was checked when it was written, so nothing is checked again here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final, TypeVar
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from pydantic import BaseModel
 
+from app.domain.canonical import canonical_json
 from app.domain.observation import RequestObservation, SpeculationCounts
+from app.domain.series import Series
 from app.domain.vocabulary import Outcome
+from app.evidence.copying import (
+    HEADER,
+    TRAILER,
+    bigint_arrays,
+    bigints,
+    binary_rows,
+    documents,
+    float_arrays,
+    texts,
+    uuids,
+)
 
 _EXACT: Final = ("text", "reasoning", "tool_calls", "error")
 """Generated text: kept as bytes, since it may hold what Postgres text cannot."""
@@ -24,19 +37,22 @@ _COUNTS: Final = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_toke
 _HISTOGRAMS: Final = ("acceptance_histogram", "per_step_accepted", "per_step_drafted")
 OBSERVED: Final = (*_PLAIN, *_EXACT, *_ARRAYS)
 FIELDS: Final = (*OBSERVED, *_COUNTS, *_HISTOGRAMS)
-COPY_STATEMENT: Final = f"COPY observation (experiment, run_id, {', '.join(FIELDS)}) FROM STDIN".encode()
-LINES_AT_ONCE: Final = 500
+_BINARY: Final = "FROM STDIN (FORMAT BINARY)"
+COPY_STATEMENT: Final = f"COPY observation (experiment, run_id, {', '.join(FIELDS)}) {_BINARY}".encode()
+COPY_SERIES: Final = f"COPY series (experiment, id, run_id, name, chunk, labels, at_ns, values) {_BINARY}".encode()
+ROWS_AT_ONCE: Final = 500
 
 SPECULATION: Final = (*_COUNTS, *_HISTOGRAMS)
 _COUNTS_AT = len(OBSERVED)
 _OUTCOMES = {str(outcome.value): outcome for outcome in Outcome}
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-_plain_of, _exact_of, _arrays_of = itemgetter(*_PLAIN), itemgetter(*_EXACT), itemgetter(*_ARRAYS)
-_counts_of, _histograms_of = itemgetter(*_COUNTS), itemgetter(*_HISTOGRAMS)
+_PACKERS: Final[Mapping[str, Callable[[Sequence[Any]], Iterable[bytes]]]] = {
+    **dict.fromkeys(("request_id", "outcome", "finish_reason", *_EXACT), texts),
+    **dict.fromkeys((*_ARRAYS, *_HISTOGRAMS), bigint_arrays),
+    "logprobs": float_arrays,
+}
 _SELECT = f"SELECT run_id, {', '.join(FIELDS)} FROM observation WHERE experiment = %s AND run_id = "  # noqa: S608
 SELECT_RUNS: Final = f"{_SELECT} ANY(%s) ORDER BY array_position(%s, run_id), due_ns, request_id".encode()
 SELECT_PAGE: Final = f"{_SELECT} %s AND request_id > %s ORDER BY request_id LIMIT %s".encode()
-_NO_SPECULATION = "\t".join(["\\N"] * (len(_COUNTS) + len(_HISTOGRAMS)))
 
 _EVERY_FIELD: Mapping[type[BaseModel], set[str]] = {
     model: set(model.model_fields) for model in (RequestObservation, SpeculationCounts)
@@ -49,14 +65,33 @@ Row = Sequence[Any]
 
 
 def copy_blocks(experiment: str, run_id: UUID, observations: Iterable[RequestObservation]) -> Iterator[bytes]:
-    """The observations in the text format of ``COPY_STATEMENT``, many to a block."""
-    head, lines = f"{experiment}\t{run_id}\t", list[str]()
-    for observation in observations:
-        lines.append(head + _line(observation))
-        if len(lines) == LINES_AT_ONCE:
-            yield "".join(lines).encode()
-            lines.clear()
-    yield "".join(lines).encode()
+    """The observations as ``COPY_STATEMENT`` takes them, many to a block."""
+    yield HEADER
+    left = iter(observations)
+    while portion := [*islice(left, ROWS_AT_ONCE)]:
+        yield binary_rows(_packed(experiment, run_id, portion))
+    yield TRAILER
+
+
+def series_blocks(experiment: str, run_id: UUID, stretches: Iterable[tuple[int, Series]]) -> Iterator[bytes]:
+    """Numbered stretches of series as ``COPY_SERIES`` takes them."""
+    yield HEADER
+    left = iter(stretches)
+    while portion := [*islice(left, ROWS_AT_ONCE)]:
+        series = [stretch for _, stretch in portion]
+        yield binary_rows(
+            (
+                texts([experiment] * len(portion)),
+                uuids([uuid4() for _ in portion]),
+                uuids([run_id] * len(portion)),
+                texts([one.name for one in series]),
+                bigints([number for number, _ in portion]),
+                documents([canonical_json({**one.labels}) for one in series]),
+                bigint_arrays([one.at_ns for one in series]),
+                float_arrays([one.values for one in series]),
+            )
+        )
+    yield TRAILER
 
 
 def observation_of(row: Row) -> RequestObservation:
@@ -102,21 +137,10 @@ def _speculation(row: Row) -> SpeculationCounts | None:
     return trusted(SpeculationCounts, values)
 
 
-def _line(observation: RequestObservation) -> str:
-    seen, speculation = observation.__dict__, observation.speculation
-    cells = [
-        *("\\N" if value is None else str(value).translate(_ESCAPES) for value in _plain_of(seen)),
-        *("\\N" if value is None else "\\\\x" + value.encode().hex() for value in _exact_of(seen)),
-        *map(_array, _arrays_of(seen)),
-    ]
-    if speculation is None:
-        cells.append(_NO_SPECULATION)
-    else:
-        cells += [str(count) for count in _counts_of(speculation.__dict__)]
-        cells += map(_array, _histograms_of(speculation.__dict__))
-    return "\t".join(cells) + "\n"
-
-
-def _array(values: tuple[float, ...]) -> str:
-    """An array as Postgres reads it: Python prints a list in the same way but for the brackets."""
-    return f"{{{str(list(values))[1:-1]}}}"
+def _packed(experiment: str, run_id: UUID, observations: Sequence[RequestObservation]) -> Iterator[Iterable[bytes]]:
+    """Column by column, in the order of ``COPY_STATEMENT``."""
+    yield texts([experiment] * len(observations))
+    yield uuids([run_id] * len(observations))
+    columns = dict(zip(FIELDS, zip(*map(row_of, observations), strict=True), strict=True))
+    for name in FIELDS:
+        yield _PACKERS.get(name, bigints)(columns[name])
