@@ -56,30 +56,40 @@ def steps_of(observation: RequestObservation) -> tuple[Step, ...] | None:
     told = observation.speculation
     if told is None or not observation.chunk_tokens or 0 in observation.chunk_tokens:
         return None
+    if len(told.per_step_drafted) != len(told.per_step_accepted):
+        return None
     steps = list(zip(told.per_step_drafted, told.per_step_accepted, strict=True))
-    found = list(_place(observation.chunk_tokens, steps))
-    return tuple(found) if len(found) == len(steps) else None
+    try:
+        return tuple(_place(observation.chunk_tokens, steps))
+    except _NotPlaced:
+        return None
+
+
+class _NotPlaced(Exception):
+    """The chunks fit the steps in no way, or in more than one."""
 
 
 def _place(chunks: Sequence[int], steps: list[tuple[int, int]]) -> Iterator[Step]:
-    """Walk chunks and steps together; ends early where they do not fit or could fit in more than one way."""
+    """Walk chunks and steps together; raises ``_NotPlaced``."""
     # Between two steps that accepted something, single-token chunks are undrafted steps or drafts that all failed:
     # which, is known only where all of them are the one or the other.
     before, left = chunks[0], list(steps)
     for ones, tokens in _segments(chunks[1:], cut=bool(steps) and steps[-1][1] > 0 and chunks[-1] == 1):
         failed = next((i for i, (_, accepted) in enumerate(left) if accepted), len(left))
         if failed not in {0, ones}:
-            return
+            raise _NotPlaced
         for offset in range(failed):
             yield before + offset, left.pop(0)[0], 0
         before += ones
         if tokens is None:
             continue
         if not left or not _fits(left[0][1], tokens, last=len(left) == 1):
-            return
+            raise _NotPlaced
         drafted, accepted = left.pop(0)
         yield before, drafted, accepted
         before += tokens
+    if left:
+        raise _NotPlaced
 
 
 def _segments(chunks: Sequence[int], *, cut: bool) -> Iterator[tuple[int, int | None]]:
