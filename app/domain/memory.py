@@ -87,7 +87,7 @@ def summed(values: Sequence[int], ranks: int, line: str) -> Told:
     """The ranks' sum; a figure that not every rank printed is not multiplied into one."""
     if len(values) == ranks:
         return Told(sum(values), line if ranks == 1 else f"{line}, {ranks} processes together")
-    return Told(None, f"{line}: printed by {len(values) or 'none'} of {ranks} processes")
+    return Told(None, f"{line}: printed by {len(values)} of {ranks} processes" if values else f"{line}: not printed")
 
 
 @dataclass(frozen=True, slots=True)
