@@ -24,6 +24,7 @@ from app.domain.run_controls import run_controls
 from app.domain.series import Series
 from app.domain.trace import TraceRequest
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, WARMUP, FailureClass, Outcome
+from app.evidence.chunks import RAW_CHUNKS, write_chunks
 from worker.bench import Bench, RunFailed
 from worker.cores import stolen_cpu_ns
 from worker.engine import log_lines
@@ -196,9 +197,11 @@ async def _record(bench: Bench, attempt: Attempt, serving: Serving, directory: P
     seen.series = (*scraped, *serving.telemetry.series(started_ns, ended_ns))
     seen.unobservable = serving.telemetry.unobservable_since(started_ns, ended_ns)
     await recorder.record_replay(run_id, record.observations, seen.series)
-    scrapes = directory / "scrapes.jsonl"
+    scrapes, chunks = directory / "scrapes.jsonl", directory / "chunks.parquet"
     await asyncio.to_thread(write_scrapes, scrapes, seen.scrapes)
+    await asyncio.to_thread(write_chunks, chunks, record.observations)
     for kind, path in (
+        (RAW_CHUNKS, chunks),
         ("raw-reads", record.raw_path),
         ("raw-stamps", record.stamps_path),
         ("raw-scrapes", scrapes),

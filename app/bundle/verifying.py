@@ -39,6 +39,7 @@ from app.domain.errors import DomainError
 from app.domain.evidence import RunEvidence
 from app.domain.lifecycle import RunState
 from app.domain.report import ANALYSIS_VERSION, build_report
+from app.evidence.chunks import RAW_CHUNKS, unlike_chunks
 
 TOLD_MAX: Final = 20
 """Of one kind of problem; how many more there are is said."""
@@ -109,6 +110,7 @@ def _content_problems(directory: Path, unpacked: Unpacked, contents: Contents) -
         *_telling(SERIES, unpacked, _series_problems(contents.series, unpacked.index.runs)),
     ]
     yield from rows
+    yield from _telling(OBSERVATIONS, unpacked, _chunk_problems(directory, contents))
     yield from _telling(REPORT, unpacked, _report_problems(directory, unpacked, contents))
 
 
@@ -199,6 +201,16 @@ def _series_problems(file: GroupedFile[Any], stated: tuple[RunIndex, ...]) -> It
         if found.pop(number, (0, _EMPTY)) != (index.series, index.series_sha256):
             yield f"{SERIES}: {index.run}: its series are not those that the index was made of"
     yield from (f"{SERIES}: rows of run {number}, which is not in {RUNS}" for number in sorted(found))
+
+
+def _chunk_problems(directory: Path, contents: Contents) -> Iterator[str]:
+    """Where the raw chunks are in the bundle, observations must be what was received, chunk by chunk."""
+    runs = contents.evidence().runs
+    for line in contents.artifacts:
+        if line.kind == RAW_CHUNKS and line.included and line.run is not None and 0 <= line.run < len(runs):
+            run = runs[line.run]
+            if unlike := [*unlike_chunks(directory / artifact_path(line.sha256), run.observations)]:
+                yield f"{OBSERVATIONS}: {name_of(run)}: request {_named(unlike)} is not what the raw chunks say"
 
 
 def _report_problems(directory: Path, unpacked: Unpacked, contents: Contents) -> Iterator[str]:

@@ -43,7 +43,7 @@ class Stage:
 @asynccontextmanager
 async def application(store: Store) -> AsyncGenerator[httpx.AsyncClient]:
     """The web process's application on the store, without a socket."""
-    settings = Settings(home=store.home, database_url=SecretStr(store.url))
+    settings = Settings(home=store.home, database_url=SecretStr(store.url), log_level="WARNING")
     async with client_of(create_app(settings), settings) as client:
         yield client
 

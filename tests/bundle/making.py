@@ -1,6 +1,7 @@
 """Bundles made of evidence in memory, and the ways in which somebody may change one afterwards."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,23 +11,44 @@ import pyarrow.parquet as pq
 
 from app.bundle.archive import pack, unpack
 from app.bundle.contents import open_contents
-from app.bundle.index import INDEX, OBSERVATIONS, SERIES, BundleIndex, RunIndex
-from app.bundle.writing import digests_of, index_of, write_evidence
+from app.bundle.index import ARTIFACTS, INDEX, OBSERVATIONS, ArtifactLine, BundleIndex, RunIndex, artifact_path
+from app.bundle.writing import digests_of, index_of, write_evidence, write_index
 from app.domain.canonical import canonical_model
 from app.domain.evidence import ExperimentEvidence
 from app.domain.report import build_report
 from app.domain.trace import Trace
+from app.evidence.chunks import RAW_CHUNKS
 
 Change = Callable[[Path], None]
 
 
-def make_bundle(directory: Path, evidence: ExperimentEvidence, traces: dict[str, Trace]) -> Path:
+Raw = dict[str, tuple[int, Path]]
+"""Digest → whose raw chunks (a run's place) and where they are."""
+
+
+def make_bundle(
+    directory: Path, evidence: ExperimentEvidence, traces: dict[str, Trace], raw: Raw | None = None
+) -> Path:
     """The bundle of an experiment, as the service makes it."""
     members, archive = directory / "members", directory / "bundle.tar.zst"
     members.mkdir()
-    write_evidence(members, evidence, traces, canonical_model(build_report(evidence)))
+    report = canonical_model(build_report(evidence))
+    write_evidence(members, evidence, traces, report)
+    if raw:
+        _add_raw(members, raw, report)
     pack(members, archive)
     return archive
+
+
+def _add_raw(members: Path, raw: Raw, report: bytes) -> None:
+    index = BundleIndex.model_validate_json((members / INDEX).read_bytes())
+    with (members / ARTIFACTS).open("ab") as lines:
+        for sha256, (run, path) in raw.items():
+            (members / "artifacts").mkdir(exist_ok=True)
+            shutil.copy(path, members / artifact_path(sha256))
+            line = ArtifactLine(kind=RAW_CHUNKS, sha256=sha256, bytes=path.stat().st_size, run=run, included=True)
+            lines.write(canonical_model(line) + b"\n")
+    write_index(members, index.experiment, report, index.analysis_version, index.runs)
 
 
 def changed(archive: Path, change: Change, *, members: bool = False, runs: bool = False) -> Path:
@@ -85,6 +107,3 @@ def _runs_of(place: Path, index: BundleIndex) -> tuple[RunIndex, ...]:
         )
         for number, run in enumerate(index.runs)
     )
-
-
-__all__ = ["OBSERVATIONS", "SERIES", "changed", "edited_report", "edited_rows", "make_bundle"]

@@ -17,6 +17,7 @@ from app.bundle.writing import write_evidence
 from app.domain.canonical import digest
 from app.domain.evidence import ExperimentEvidence, labels_of
 from app.domain.trace import Trace, parse_trace
+from app.evidence.chunks import write_chunks
 from tests.bundle.making import Change, changed, edited_report, edited_rows, make_bundle
 from tests.domain.evidence_factory import Dials, make_evidence, make_manifest
 from tests.factories import encode_lines, trace_lines
@@ -182,6 +183,25 @@ def test_a_sentence_that_does_not_follow_is_told(bundle: Path) -> None:
 )
 def test_members_that_are_none_are_told(bundle: Path, change: Change, start: str) -> None:
     assert any(words.startswith(start) for words in told(changed(bundle, change, members=True)))
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_an_edited_observation_is_held_to_the_raw_chunks(
+    measured: tuple[ExperimentEvidence, dict[str, Trace]], tmp_path: Path, forged: bool
+) -> None:
+    """Also when every digest but that of the raw file, which others may have, was made anew."""
+    evidence, traces = measured
+    chunks = tmp_path / "chunks"
+    write_chunks(chunks, evidence.runs[2].observations)
+    raw = {digest(chunks.read_bytes()): (2, chunks)}
+    whole = make_bundle(tmp_path, evidence, traces, raw)
+    assert told(whole) == ()
+    if forged:
+        found = told(changed(whole, edited_rows(faster), members=True, runs=True))
+        assert (
+            "observations.parquet: block 1/ngram/copy/low/attempt 1: request low-5 is not what the raw chunks say"
+            in found
+        )
 
 
 def members_of(archive: Path) -> dict[str, bytes]:
