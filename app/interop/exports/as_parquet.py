@@ -3,8 +3,9 @@
 Types are those of the evidence, arrays are lists, nulls stay null; row groups leave as they fill.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise, zip_longest
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ REQUESTS_FORMAT: Final = "verdraft/requests-parquet/v0"
 CHUNKS_FORMAT: Final = "verdraft/chunks-parquet/v0"
 REQUESTS_IN_GROUP: Final = 10_000
 CHUNKS_IN_GROUP: Final = 200_000
+ROWS_AT_ONCE: Final = 2000
+CHUNK_COLUMNS: Final = ("request_id", "chunk", "at_ns", "since_due_ns", "gap_ns", "tokens")
 
 Row = dict[str, Any]
 Arrow = Any
@@ -46,11 +49,11 @@ _REPEATED: Final = frozenset({"experiment", "arm", "workload", "load", "run_stat
 
 
 class _ParquetEncoder:
-    """Rows become a row group when there are ``group`` of them."""
+    """Tables become a row group when they have ``group`` rows together."""
 
     def __init__(self, schema: Arrow, group: int) -> None:
         self._schema, self._group = schema, group
-        self._drain, self._waiting = Drain(), list[Row]()
+        self._drain, self._waiting, self._rows = Drain(), list[Arrow](), 0
         self._writer = pq.ParquetWriter(pa.PythonFile(self._drain, mode="w"), schema, compression="zstd")
 
     def begin(self) -> bytes:
@@ -61,23 +64,27 @@ class _ParquetEncoder:
         self._writer.close()
         return self._drain.take()
 
-    def _added(self, rows: Iterable[Row]) -> Iterator[bytes]:
-        for row in rows:
-            self._waiting.append(row)
-            if len(self._waiting) >= self._group:
+    def _added(self, tables: Iterable[Arrow]) -> Iterator[bytes]:
+        for table in tables:
+            left = table
+            while self._rows + left.num_rows >= self._group:
+                room = self._group - self._rows
+                self._wait(left.slice(0, room))
                 self._flush()
                 yield self._drain.take()
+                left = left.slice(room)
+            self._wait(left)
+
+    def _wait(self, table: Arrow) -> None:
+        if table.num_rows:
+            self._waiting.append(table)
+            self._rows += table.num_rows
 
     def _flush(self) -> None:
-        if not self._waiting:
-            return
-        try:
-            table = pa.Table.from_pylist(self._waiting, schema=self._schema)
-        except (pa.ArrowException, OverflowError) as error:
-            remedy = "no worker records such numbers: measure again, or export jsonl"
-            raise EvidenceRefused.of("observations", f"a value does not fit its column: {error}", remedy) from error
-        self._writer.write_table(table)
-        self._waiting = []
+        if self._waiting:
+            whole = pa.concat_tables(self._waiting).unify_dictionaries()
+            self._writer.write_table(whole, row_group_size=self._group)
+            self._waiting, self._rows = [], 0
 
 
 class RequestsEncoder(_ParquetEncoder):
@@ -88,11 +95,17 @@ class RequestsEncoder(_ParquetEncoder):
         self._outline = outline
 
     def add(self, run: RunEvidence) -> Iterator[bytes]:
+        return self._added(self._tables(run))
+
+    def _tables(self, run: RunEvidence) -> Iterator[Arrow]:
         place = place_of(self._outline, run)._asdict()
-        return self._added(
+        rows = (
             {**place, **dict(strata_cells(self._outline, run, o.request_id)), **_request_cells(o)}
             for o in run.observations
         )
+        while some := [*islice(rows, ROWS_AT_ONCE)]:
+            with _fitting():
+                yield pa.Table.from_pylist(some, schema=self._schema)
 
 
 class ChunksEncoder(_ParquetEncoder):
@@ -103,8 +116,18 @@ class ChunksEncoder(_ParquetEncoder):
         self._outline = outline
 
     def add(self, run: RunEvidence) -> Iterator[bytes]:
+        return self._added(self._tables(run))
+
+    def _tables(self, run: RunEvidence) -> Iterator[Arrow]:
         place = place_of(self._outline, run)._asdict()
-        return self._added({**place, **chunk} for o in run.observations for chunk in _chunk_cells(o))
+        observations = iter(run.observations)
+        while some := [*islice(observations, ROWS_AT_ONCE)]:
+            columns = _chunk_columns(some)
+            rows = len(columns["chunk"])
+            with _fitting():
+                same = {name: pa.repeat(pa.scalar(value, _kind(name)), rows) for name, value in place.items()}
+                own = {name: pa.array(values, _kind(name)) for name, values in columns.items()}
+                yield pa.table([*({**same, **own}[name] for name in self._schema.names)], schema=self._schema)
 
 
 def observation_of_row(row: Mapping[str, Any]) -> RequestObservation:
@@ -121,18 +144,31 @@ def _request_cells(observation: RequestObservation) -> Row:
     return {**observation.model_dump(exclude={"speculation"}), **counts, **derived_cells(observation)}
 
 
-def _chunk_cells(observation: RequestObservation) -> Iterator[Row]:
-    gaps = (None, *(later - earlier for earlier, later in pairwise(observation.chunk_ns)))
-    cells = zip_longest(observation.chunk_ns, observation.chunk_tokens, gaps[: len(observation.chunk_ns)])
-    for index, (at_ns, tokens, gap_ns) in enumerate(cells):
-        yield {
-            "request_id": observation.request_id,
-            "chunk": index,
-            "at_ns": at_ns,
-            "since_due_ns": None if at_ns is None else at_ns - observation.due_ns,
-            "gap_ns": gap_ns,
-            "tokens": tokens,
-        }
+def _chunk_columns(observations: Iterable[RequestObservation]) -> dict[str, list[Any]]:
+    """By column, since there are many: a null where times and counts are not as many."""
+    columns: dict[str, list[Any]] = {name: [] for name in CHUNK_COLUMNS}
+    for seen in observations:
+        times, due_ns = seen.chunk_ns, seen.due_ns
+        rows = max(len(times), len(seen.chunk_tokens))
+        untimed = [None] * (rows - len(times))
+        gaps = [later - earlier for earlier, later in pairwise(times)]
+        columns["request_id"] += [seen.request_id] * rows
+        columns["chunk"] += range(rows)
+        columns["at_ns"] += [*times, *untimed]
+        columns["since_due_ns"] += [*(at - due_ns for at in times), *untimed]
+        columns["gap_ns"] += [*([None] if times else []), *gaps, *untimed]
+        columns["tokens"] += [*seen.chunk_tokens, *([None] * (rows - len(seen.chunk_tokens)))]
+    return columns
+
+
+@contextmanager
+def _fitting() -> Generator[None]:
+    """A foreign bundle may hold numbers that no column takes."""
+    try:
+        yield
+    except (pa.ArrowException, OverflowError) as error:
+        remedy = "no worker records such numbers: measure again, or export jsonl"
+        raise EvidenceRefused.of("observations", f"a value does not fit its column: {error}", remedy) from error
 
 
 def _requests_schema(outline: Outline) -> Arrow:
@@ -154,8 +190,7 @@ def _requests_schema(outline: Outline) -> Arrow:
 
 
 def _chunks_schema(outline: Outline) -> Arrow:
-    own = ("request_id", "chunk", "at_ns", "since_due_ns", "gap_ns", "tokens")
-    return pa.schema([*map(_plain_field, (*PLACE, *own))], metadata=_metadata(outline, CHUNKS_FORMAT))
+    return pa.schema([*map(_plain_field, (*PLACE, *CHUNK_COLUMNS))], metadata=_metadata(outline, CHUNKS_FORMAT))
 
 
 _FRACTIONS: Final = frozenset({"tpot_ns", "itl_chunk_mean_ns", "itl_token_mean_ns"})
@@ -167,11 +202,15 @@ def _metadata(outline: Outline, name: str) -> dict[str, str]:
 
 
 def _plain_field(name: str) -> Arrow:
+    return _field(name, _kind(name))
+
+
+def _kind(name: str) -> Arrow:
     if name == "counted":
-        return _field(name, pa.bool_())
+        return pa.bool_()
     if name in _REPEATED:
-        return _field(name, _repeated())
-    return _field(name, pa.string() if name in _TEXTS else pa.int64())
+        return _repeated()
+    return pa.string() if name in _TEXTS else pa.int64()
 
 
 def _field(name: str, kind: Arrow) -> Arrow:

@@ -31,7 +31,8 @@ DEFINITIONS: Final = {
     "input_lens": "the server's count; 0 where it told none",
     "request_goodput": "by the manifest's objectives, but from the send",
     "spec_decode_*": "differences of the engine's counters over this run; absent where nothing was drafted",
-    "date, burstiness": "null: evidence holds no wall clock, and the arrivals are the trace's own",
+    "date": "empty: evidence holds no wall clock",
+    "burstiness": "null: the arrivals are the trace's own",
 }
 
 
@@ -52,7 +53,7 @@ def vllm_document(outline: Outline, run: RunEvidence) -> Document:
 def _setup(manifest: Manifest, run: RunEvidence) -> Document:
     load = next(point for point in manifest.loads if point.name == run.load)
     return {
-        "date": None,
+        "date": "",
         "endpoint_type": "verdraft",
         "backend": "verdraft",
         "label": run.arm,

@@ -1,7 +1,6 @@
 """One offered request as a flat row: where it was measured, everything the client saw, and what follows from that."""
 
 from collections.abc import Callable, Iterator
-from statistics import fmean
 from typing import NamedTuple
 
 from app.domain.errors import EvidenceRefused
@@ -20,6 +19,7 @@ from app.interop.exports.outline import Outline
 
 Cell = str | int | float | bool | None
 Measure = Callable[[RequestObservation], float | None]
+OfGaps = Callable[[RequestObservation, tuple[int, ...]], float | None]
 
 PLACE = ("experiment", "block", "arm", "workload", "load", "attempt", "run_state", "run_failure", "counted")
 ARRAYS = ("chunk_ns", "chunk_tokens", "token_ids", "logprobs")
@@ -28,28 +28,27 @@ SPECULATION_SCALARS = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft
 SPECULATION_ARRAYS = tuple(name for name in SpeculationCounts.model_fields if name not in SPECULATION_SCALARS)
 
 
-def _mean(samples: tuple[float, ...]) -> float | None:
-    return fmean(samples) if samples else None
-
-
-def _token_mean(observation: RequestObservation) -> float | None:
+def _token_mean(observation: RequestObservation, gaps_ns: tuple[int, ...]) -> float | None:
     """The mean of ``latency.itl_token_ns``, without its samples: a foreign file may claim any number of them."""
     tokens = observation.chunk_tokens
     known = len(tokens) == len(observation.chunk_ns) and min(tokens, default=0) > 0
-    return sum(itl_chunk_ns(observation)) / sum(tokens[1:]) if known and len(tokens) > 1 else None
+    return sum(gaps_ns) / sum(tokens[1:]) if known and gaps_ns else None
 
 
-DERIVED: dict[str, Measure] = {
+_OF_REQUEST: dict[str, Measure] = {
     "lateness_ns": lateness_ns,
     "ttft_ns": ttft_ns,
     "ttft_from_sent_ns": ttft_from_sent_ns,
     "e2e_ns": e2e_ns,
     "e2e_from_sent_ns": e2e_from_sent_ns,
     "tpot_ns": tpot_ns,
-    "itl_chunk_mean_ns": lambda o: _mean(itl_chunk_ns(o)),
-    "itl_chunk_max_ns": lambda o: max(itl_chunk_ns(o), default=None),
+}
+_OF_GAPS: dict[str, OfGaps] = {
+    "itl_chunk_mean_ns": lambda _, gaps: sum(gaps) / len(gaps) if gaps else None,
+    "itl_chunk_max_ns": lambda _, gaps: max(gaps, default=None),
     "itl_token_mean_ns": _token_mean,
 }
+DERIVED = (*_OF_REQUEST, *_OF_GAPS)
 """Latencies by the formulas of ``docs/metrics.md``; a list of intervals as its mean and its longest."""
 IMPOSSIBLE = "impossible"
 """Why a derived cell is empty although its times are there: they contradict each other."""
@@ -79,14 +78,18 @@ def place_of(outline: Outline, run: RunEvidence) -> Place:
 
 def derived_cells(observation: RequestObservation) -> dict[str, Cell]:
     """Every derived quantity, and in ``impossible`` what contradicts itself."""
-    cells: dict[str, Cell] = {}
+    cells: dict[str, Cell] = dict.fromkeys(DERIVED)
     flaws: list[str] = []
-    for name, measure in DERIVED.items():
+    for name, measure in _OF_REQUEST.items():
         try:
             cells[name] = measure(observation)
         except EvidenceRefused as error:
-            cells[name] = None
             flaws.append(error.problems[0].message)
+    try:
+        gaps = itl_chunk_ns(observation)
+        cells |= {name: measure(observation, gaps) for name, measure in _OF_GAPS.items()}
+    except EvidenceRefused as error:
+        flaws.append(error.problems[0].message)
     return {**cells, IMPOSSIBLE: "; ".join(dict.fromkeys(flaws)) or None}
 
 
