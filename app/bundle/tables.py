@@ -5,7 +5,10 @@ The digest is over values, column by column, so that it does not depend on how P
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +23,8 @@ Table = Any
 """A pyarrow table or batch; the library has no types of its own."""
 
 RUN: Final = "run"
+TOKENS_SHARED: Final = 1 << 18
+"""As many as the largest vocabularies have."""
 _TEXTS: Final = ("request_id", "outcome", "text", "reasoning", "tool_calls", "finish_reason", "error")
 _INTEGERS: Final = ("chunk_ns", "chunk_tokens", "token_ids", "acceptance_histogram", "per_step_accepted")
 _LISTS: Final = {name: pa.list_(pa.int64()) for name in (*_INTEGERS, "per_step_drafted")} | {
@@ -52,7 +57,7 @@ def observation_table(run: int, rows: Sequence[Row]) -> Table:
 
 def observations_of(table: Table) -> Iterator[RequestObservation]:
     """The observations that a table was made of, in its order."""
-    columns = (_values(table.column(name)) for name in FIELDS)
+    columns = (_COMPACT.get(name, _values)(_one(table.column(name))) for name in FIELDS)
     return map(observation_of, zip(*columns, strict=True))
 
 
@@ -87,44 +92,70 @@ def table_digest(table: Table) -> bytes:
     return found.digest()
 
 
-def _canonical(array: Any) -> Iterator[bytes]:
+def _canonical(values: Any) -> Iterator[bytes]:
     """Little-endian bytes of an array, whatever its offsets, padding and the bytes under nulls."""
-    yield len(array).to_bytes(8, "little")
-    yield np.asarray(array.is_valid()).astype(np.uint8).tobytes()
-    if pa.types.is_list(array.type):
-        yield _lengths(array.value_lengths())
-        yield from _canonical(array.flatten())
-    elif pa.types.is_string(array.type):
-        yield from _texts(array)
+    yield len(values).to_bytes(8, "little")
+    yield np.asarray(values.is_valid()).astype(np.uint8).tobytes()
+    if pa.types.is_list(values.type):
+        yield _lengths(values.value_lengths())
+        yield from _canonical(values.flatten())
+    elif pa.types.is_string(values.type):
+        yield from _texts(values)
     else:
-        kind = "<f8" if pa.types.is_floating(array.type) else "<i8"
-        yield np.asarray(array.fill_null(0)).astype(kind).tobytes()
+        kind = "<f8" if pa.types.is_floating(values.type) else "<i8"
+        yield np.asarray(values.fill_null(0)).astype(kind).tobytes()
 
 
-def _lengths(array: Any) -> bytes:
-    return np.asarray(array.fill_null(0)).astype("<i8").tobytes()
+def _lengths(values: Any) -> bytes:
+    return np.asarray(values.fill_null(0)).astype("<i8").tobytes()
 
 
-def _texts(array: Any) -> Iterator[bytes]:
+def _texts(values: Any) -> Iterator[bytes]:
     """Lengths, then the texts one after the other, as the array's buffers have them."""
-    plain = array.fill_null("")
+    plain = values.fill_null("")
     offsets = np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1, plain.offset * 4)
     data = plain.buffers()[2]
     yield np.diff(offsets).astype("<i8").tobytes()
     yield b"" if data is None else bytes(memoryview(data)[offsets[0] : offsets[-1]])
 
 
+def _times(lists: Any) -> Sequence[Any]:
+    """A list of times as one block of memory each: as Python's integers they would be half of an observation."""
+    content = np.asarray(lists.flatten()).astype(np.int64).tobytes()
+    ends = np.cumsum(np.asarray(lists.value_lengths().fill_null(0))) * 8
+    return [_int64s(content[start:end]) for start, end in pairwise((0, *ends.tolist()))]
+
+
+def _int64s(content: bytes) -> "array[int]":
+    made = array("q")
+    made.frombytes(content)
+    return made
+
+
+def _tokens(lists: Any) -> Sequence[Any]:
+    """Lists of token ids whose integers are shared, since the same ones come again and again."""
+    return [tuple(map(_shared, ids)) for ids in _values(lists)]
+
+
 def _values(column: Any) -> Sequence[Any]:
     """A column's Python values; lists by way of one flat list, which is many times faster than value by value."""
-    array = _one(column)
-    if not pa.types.is_list(array.type):
-        return array.to_pylist()
-    flat = array.flatten().to_numpy(zero_copy_only=False).tolist()
-    ends = np.cumsum(np.asarray(array.value_lengths().fill_null(0))).tolist()
+    one = _one(column)
+    if not pa.types.is_list(one.type):
+        return one.to_pylist()
+    flat = one.flatten().to_numpy(zero_copy_only=False).tolist()
+    ends = np.cumsum(np.asarray(one.value_lengths().fill_null(0))).tolist()
     whole = [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    if not array.null_count:
+    if not one.null_count:
         return whole
-    return [v if there else None for v, there in zip(whole, array.is_valid().to_pylist(), strict=True)]
+    return [v if there else None for v, there in zip(whole, one.is_valid().to_pylist(), strict=True)]
+
+
+@lru_cache(maxsize=TOKENS_SHARED)
+def _shared(token: int) -> int:
+    return token
+
+
+_COMPACT: Final[dict[str, Callable[[Any], Sequence[Any]]]] = {"chunk_ns": _times, "token_ids": _tokens}
 
 
 def _one(column: Any) -> Any:

@@ -7,7 +7,7 @@ arm's answer is one of them; a further answer stays unexplained, since the contr
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -89,14 +89,16 @@ def verify(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Verification
     correctness: list[Correctness] = []
     listed: list[Mismatch] = []
     for arm in evidence.manifest.candidates:
-        pairs = [pair for condition in _conditions(evidence, arm.name) for pair in blocks.pairs(condition)]
-        served = [triple for pair in pairs if greedy for triple in _served_by_both(pair)]
-        mismatches = [
-            _mismatch(pair, target, ours, control) for pair, target, ours in served if answer(target) != answer(ours)
-        ]
+        compared, mismatches = 0, list[Mismatch]()
+        conditions = _conditions(evidence, arm.name) if greedy else ()
+        for pair in chain.from_iterable(map(blocks.pairs, conditions)):
+            for target, ours in _served_by_both(pair):
+                compared += 1
+                if answer(target) != answer(ours):
+                    mismatches.append(_mismatch(pair, target, ours, control))
         listed += mismatches
         correctness.append(
-            _correctness(evidence, blocks, arm.name, compared=len(served), mismatches=mismatches, control=control)
+            _correctness(evidence, blocks, arm.name, compared=compared, mismatches=mismatches, control=control)
         )
     return Verification(tuple(correctness), tuple(sorted(listed, key=lambda m: m.explanation is not None)))
 
@@ -130,11 +132,11 @@ def _correctness(
     )
 
 
-def _served_by_both(pair: Pair) -> Iterator[tuple[Pair, RequestObservation, RequestObservation]]:
+def _served_by_both(pair: Pair) -> Iterator[tuple[RequestObservation, RequestObservation]]:
     theirs = {o.request_id: o for o in pair.target.observations if o.outcome is Outcome.SUCCESS}
     for ours in pair.arm.observations:
         if ours.outcome is Outcome.SUCCESS and (target := theirs.get(ours.request_id)) is not None:
-            yield pair, target, ours
+            yield target, ours
 
 
 def _mismatch(pair: Pair, target: RequestObservation, ours: RequestObservation, control: Answers) -> Mismatch:
@@ -161,11 +163,14 @@ def _mismatch(pair: Pair, target: RequestObservation, ours: RequestObservation, 
 
 def _control_answers(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Answers:
     given: Answers = defaultdict(list)
+    same: dict[Answer, Answer] = {}
     for condition in _conditions(evidence, BASELINE_ARM):
         for run in blocks.of(condition):
             for o in run.observations:
                 if o.outcome is Outcome.SUCCESS:
-                    given[condition.workload, condition.load, o.request_id].append(answer(o))
+                    given[condition.workload, condition.load, o.request_id].append(
+                        same.setdefault(answer(o), answer(o))  # blocks mostly agree: each answer is held once
+                    )
     return dict(given)
 
 

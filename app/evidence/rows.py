@@ -3,6 +3,7 @@
 What our own database holds was checked when it was written, so nothing is checked again here.
 """
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
@@ -95,14 +96,15 @@ def series_blocks(experiment: str, run_id: UUID, stretches: Iterable[tuple[int, 
 
 
 def observation_of(row: Row) -> RequestObservation:
-    """The value that was recorded, exactly."""
+    """The value that was recorded, exactly; arrays that are compact already stay so."""
     values: dict[str, Any] = dict(zip(OBSERVED, row, strict=False))
     values["outcome"] = _OUTCOMES[values["outcome"]]
     for name in _EXACT:
         if isinstance(value := values[name], bytes | memoryview):
             values[name] = str(value, "utf-8")
     for name in _ARRAYS:
-        values[name] = tuple(values[name])
+        if not isinstance(values[name], tuple | array):
+            values[name] = tuple(values[name])
     values["speculation"] = _speculation(row[_COUNTS_AT:])
     return trusted(RequestObservation, values)
 
