@@ -18,9 +18,11 @@ from app.domain.steadiness import (
     COLLAPSE_RATIO,
     DRIFT_MIN,
     LEAK_RATIO,
+    Kinds,
     beginning,
     collapsed,
     drift,
+    kinds_of,
     paces,
     thirds,
     truncation,
@@ -53,7 +55,7 @@ def run_controls(run: RunEvidence, labels: Labels, *, k: int, counts_per_request
         *_counted(run, labels, counts_per_request=counts_per_request),
         *_accounting(run, k),
         *_continuous(run.series, run.observations),
-        *_regime(run.observations),
+        *_regime(run.observations, kinds_of({name: label.strata for name, label in labels.items()})),
         *telemetry_findings(run.series, run.unobservable),
     ]
     where = {"block": run.block, "arm": run.arm, "workload": run.workload, "load": run.load}
@@ -160,12 +162,12 @@ def _falls(series: Series) -> bool:
     return any(later < earlier for earlier, later in pairwise(series.values))
 
 
-def _regime(observations: Sequence[RequestObservation]) -> Iterator[Finding]:
-    values = paces(observations)
+def _regime(observations: Sequence[RequestObservation], kinds: Kinds) -> Iterator[Finding]:
+    values = paces(observations, kinds)
     yield _steady_state(values)
     yield _drift(values)
-    yield _warm_up(observations)
-    yield _acceptance_in_time(observations)
+    yield _warm_up(values)
+    yield _acceptance_in_time(observations, kinds)
 
 
 def _steady_state(values: Sequence[float]) -> Finding:
@@ -186,8 +188,8 @@ def _drift(values: Sequence[float]) -> Finding:
     return Finding("drift", outcome, found.change, DRIFT_MIN, "share", words if found.found else "")
 
 
-def _warm_up(observations: Sequence[RequestObservation]) -> Finding:
-    found = beginning(observations)
+def _warm_up(values: Sequence[float]) -> Finding:
+    found = beginning(values)
     if found is None:
         return _unknown("warm-up", "ratio", "fewer than 30 served requests: a slow beginning cannot be told")
     words = (
@@ -198,13 +200,16 @@ def _warm_up(observations: Sequence[RequestObservation]) -> Finding:
     return Finding("warm-up", outcome, found.ratio, LEAK_RATIO, "ratio", words if found.leaks else "")
 
 
-def _acceptance_in_time(observations: Sequence[RequestObservation]) -> Finding:
-    found = thirds(observations)
+def _acceptance_in_time(observations: Sequence[RequestObservation], kinds: Kinds) -> Finding:
+    found = thirds(observations, kinds)
     if found is None or not found[0].value or found[1].value is None:
         return _unknown("acceptance in time", "ratio", "too few requests that drafted")
     first, last = found
     ratio = (last.value or 0.0) / (first.value or 1.0)
-    words = f"acceptance fell from {first.value:.3f} in its first third to {last.value:.3f} in its last"
+    words = (
+        f"acceptance fell from {first.value:.2f} times what its strata have over the whole run in its first third "
+        f"to {last.value:.2f} times in its last"
+    )
     fell = collapsed(first, last)
     outcome = FAIL if fell else PASS
     return Finding("acceptance in time", outcome, ratio, COLLAPSE_RATIO, "ratio", words if fell else "")

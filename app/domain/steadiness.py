@@ -1,16 +1,18 @@
 """Whether a run was one regime from its first request to its last: warm before it began, steady, equally accepted.
 
-Each looks at the requests in the order in which they were due.
+Each looks at the requests in the order in which they were due, and sees them beside their own kind: a trace that begins
+with its slow task has no slow beginning.
 """
 
 import math
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from app.domain.acceptance import draft_counts
+from app.domain.acceptance import DraftCounts, draft_counts
 from app.domain.latency import e2e_ns, output_tokens
 from app.domain.observation import RequestObservation
 from app.domain.statistics import Estimate, Floats, ratio_of_totals
@@ -31,8 +33,13 @@ LEAK_RATIO = 1.5
 LEAK_P = 1e-3
 COLLAPSE_RATIO = 0.5
 """The last third's acceptance below this share of the first third's (method A11; vllm#52873)."""
+KIND_MIN = 20
+"""Of fewer a median says more about the request itself than about its kind."""
 THIRD_MIN = 10
 """Requests that drafted in each third."""
+
+Kinds = Mapping[str, Hashable]
+"""Request id → what is alike among requests: its strata."""
 
 
 class Truncation(NamedTuple):
@@ -99,9 +106,8 @@ def truncation(values: Sequence[float]) -> Truncation | None:
     return Truncation(int(np.argmin(errors)), m)
 
 
-def beginning(observations: Sequence[RequestObservation]) -> Beginning | None:
-    """How a run's beginning compares with the rest of it; ``None`` below thirty served requests."""
-    values = paces(observations)
+def beginning(values: Sequence[float]) -> Beginning | None:
+    """How the beginning of a run's ``paces`` compares with the rest; ``None`` below thirty of them."""
     if len(values) < WARM_UP_MIN:
         return None
     head = max(HEAD_MIN, math.ceil(HEAD_SHARE * len(values)))
@@ -110,13 +116,25 @@ def beginning(observations: Sequence[RequestObservation]) -> Beginning | None:
     return Beginning(float(np.median(first) / np.median(rest)), float(test.pvalue))
 
 
-def thirds(observations: Sequence[RequestObservation]) -> tuple[Estimate, Estimate] | None:
-    """Acceptance rate in the first and the last third of the requests that drafted; ``None`` where they are too few."""
-    drafting = [o for o in _in_order(observations) if draft_counts(o).drafted]
+def kinds_of(labels: Mapping[str, Mapping[str, str]]) -> Kinds:
+    """Requests with the same strata; those of which there are too few to compare among themselves are one kind."""
+    kinds = {request: frozenset(strata.items()) for request, strata in labels.items()}
+    sizes = Counter(kinds.values())
+    return {request: kind if sizes[kind] >= KIND_MIN else None for request, kind in kinds.items()}
+
+
+def thirds(observations: Sequence[RequestObservation], kinds: Kinds) -> tuple[Estimate, Estimate] | None:
+    """Accepted over expected tokens in the first and the last third of the requests that drafted.
+
+    Expected is what was drafted times the whole run's acceptance rate of the request's kind. ``None`` where they are
+    too few.
+    """
+    drafting = [o for o in in_order(observations) if draft_counts(o).drafted]
     size = len(drafting) // 3
     if size < THIRD_MIN:
         return None
-    return _rate(drafting[:size]), _rate(drafting[-size:])
+    rates = _rates(drafting, kinds)
+    return _relative(drafting[:size], kinds, rates), _relative(drafting[-size:], kinds, rates)
 
 
 def collapsed(first: Estimate, last: Estimate) -> bool:
@@ -128,20 +146,37 @@ def collapsed(first: Estimate, last: Estimate) -> bool:
     return high < low
 
 
-def paces(observations: Sequence[RequestObservation]) -> list[float]:
-    """End-to-end nanoseconds per output token of each served request, in order of due time."""
-    timed = ((e2e_ns(o), output_tokens(o)) for o in _in_order(observations))
-    return [time / tokens for time, tokens in timed if time is not None and tokens]
+def paces(observations: Sequence[RequestObservation], kinds: Kinds) -> list[float]:
+    """End-to-end time per output token of each served request over the median of its kind, in order of due time."""
+    timed = [
+        (kinds.get(o.request_id), time / tokens)
+        for o in in_order(observations)
+        if (time := e2e_ns(o)) is not None and (tokens := output_tokens(o))
+    ]
+    groups: dict[Hashable, list[float]] = defaultdict(list)
+    for kind, pace in timed:
+        groups[kind].append(pace)
+    medians = {kind: float(np.median(found)) for kind, found in groups.items()}
+    return [pace / medians[kind] if medians[kind] else 1.0 for kind, pace in timed]
 
 
 def _error_after(kept: Floats) -> float:
     return float(((kept - kept.mean()) ** 2).sum()) / kept.size**2
 
 
-def _rate(observations: Sequence[RequestObservation]) -> Estimate:
+def _rates(observations: Sequence[RequestObservation], kinds: Kinds) -> dict[Hashable, float]:
+    totals: dict[Hashable, DraftCounts] = defaultdict(DraftCounts)
+    for o in observations:
+        totals[kinds.get(o.request_id)] += draft_counts(o)
+    return {kind: counts.accepted / counts.drafted for kind, counts in totals.items()}
+
+
+def _relative(observations: Sequence[RequestObservation], kinds: Kinds, rates: Mapping[Hashable, float]) -> Estimate:
     counts = [draft_counts(o) for o in observations]
-    return ratio_of_totals([c.accepted for c in counts], [c.drafted for c in counts], "accepted tokens / drafted token")
+    expected = [c.drafted * rates[kinds.get(o.request_id)] for o, c in zip(observations, counts, strict=True)]
+    return ratio_of_totals([c.accepted for c in counts], expected, "accepted / expected tokens")
 
 
-def _in_order(observations: Sequence[RequestObservation]) -> list[RequestObservation]:
+def in_order(observations: Sequence[RequestObservation]) -> list[RequestObservation]:
+    """By due time."""
     return sorted(observations, key=lambda o: (o.due_ns, o.request_id))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.domain.observation import RequestObservation, SpeculationCounts
-from app.domain.steadiness import beginning, collapsed, drift, thirds, truncation
+from app.domain.steadiness import beginning, collapsed, drift, kinds_of, paces, thirds, truncation
 from app.domain.vocabulary import NS_PER_MS
 from tests.domain.evidence_factory import make_observation
 
@@ -59,11 +59,11 @@ def test_noise_is_no_drift() -> None:
 
 
 def test_a_slow_beginning_is_a_leak_and_noise_is_none() -> None:
-    slow = beginning(of_pace(noise(4) * np.where(np.arange(REQUESTS) < 6, 3.0, 1.0)))
+    slow = beginning(paces(of_pace(noise(4) * np.where(np.arange(REQUESTS) < 6, 3.0, 1.0)), {}))
     assert slow is not None
     assert slow.leaks
-    assert not any(found.leaks for seed in range(100) if (found := beginning(of_pace(noise(seed)))))
-    assert beginning(of_pace(noise(1, 29))) is None
+    assert not any(found.leaks for seed in range(100) if (found := beginning(paces(of_pace(noise(seed)), {}))))
+    assert beginning(paces(of_pace(noise(1, 29)), {})) is None
 
 
 def accepting(rates: list[float], seed: int) -> list[RequestObservation]:
@@ -86,10 +86,37 @@ def _counts(chance: np.random.Generator, rate: float) -> SpeculationCounts:
 
 
 def test_acceptance_that_falls_by_more_than_half_has_collapsed() -> None:
-    fallen = thirds(accepting([0.8] * 40 + [0.2] * 50, 5))
+    fallen = thirds(accepting([0.8] * 40 + [0.2] * 50, 5), {})
     assert fallen is not None
     assert collapsed(*fallen)
-    slightly = thirds(accepting([0.8] * 40 + [0.5] * 50, 6))
+    slightly = thirds(accepting([0.8] * 40 + [0.5] * 50, 6), {})
     assert slightly is not None
     assert not collapsed(*slightly)
-    assert thirds(accepting([0.8] * 29, 7)) is None
+    assert thirds(accepting([0.8] * 29, 7), {}) is None
+
+
+def test_a_trace_in_the_order_of_its_tasks_is_no_fault() -> None:
+    """The slow task, of which little is accepted, comes first; beside its own kind nothing changes."""
+    kinds = {f"low-{i}": "slow" if i < 30 else "quick" for i in range(REQUESTS)}
+    of_task = np.where(np.arange(REQUESTS) < 30, 6.0, 1.0)
+    values = paces(of_pace(noise(8) * of_task), kinds)
+    begun, moved, cut = beginning(values), drift(values), truncation(values)
+    assert begun is not None
+    assert moved is not None
+    assert cut is not None
+    assert not begun.leaks
+    assert not moved.found
+    assert cut.steady
+    sorted_by_task = thirds(accepting([0.8] * 45 + [0.2] * 45, 9), {f"low-{i}": i < 45 for i in range(90)})
+    assert sorted_by_task is not None
+    assert not collapsed(*sorted_by_task)
+    fallen = thirds(accepting([0.8] * 45 + [0.2] * 45, 9), {f"low-{i}": i % 2 for i in range(90)})
+    assert fallen is not None
+    assert collapsed(*fallen)
+
+
+def test_rare_kinds_are_one_kind() -> None:
+    labels = {str(i): {"task": "common" if i < 50 else f"rare-{i}"} for i in range(60)}
+    kinds = kinds_of(labels)
+    assert {kinds[str(i)] for i in range(50)} == {frozenset({("task", "common")})}
+    assert {kinds[str(i)] for i in range(50, 60)} == {None}
