@@ -53,6 +53,7 @@ async def ask(store: Store) -> Stage:
     chance = random.Random(len(store.experiments))
     asked = [chance.choice(store.experiments) for _ in range(ASKED)]
     runs = [chance.choice(_runs(store, experiment)) for experiment in asked]
+    await _forget_reports(store)
     async with application(store) as client:
         first = await _timed([asked[0]], lambda e: _get(client, f"/api/v1/experiments/{e}/report"))
         known = [asked[0]] * ASKED
@@ -85,6 +86,12 @@ async def _timed(items: Iterable[T], work: Callable[[T], Awaitable[object]]) -> 
 
 async def _get(client: httpx.AsyncClient, path: str) -> None:
     (await client.get(path)).raise_for_status()
+
+
+async def _forget_reports(store: Store) -> None:
+    """So that each stage computes one."""
+    async with store.database.transaction() as session:
+        await session.execute(text("DELETE FROM report"))
 
 
 async def _register(store: Store) -> None:
