@@ -84,14 +84,23 @@ class ExportRepository:
         )
         return ExportSource(evidence, records)
 
-    async def runs(self, experiment_id: str, records: Sequence[RunRecord]) -> AsyncGenerator[RunEvidence]:
-        """These runs with what was seen in them; one at a time is in memory."""
+    async def runs(
+        self, experiment_id: str, records: Sequence[RunRecord], *, whole: bool
+    ) -> AsyncGenerator[RunEvidence]:
+        """These runs with what was seen in them: each ``whole``, or in the portions in which it is read."""
         for record in records:
             seen: list[RequestObservation] = []
             async for rows in self._evidence.read_rows(experiment_id, [record.id]):
-                for _, portion in by_run(rows):
-                    seen += portion
-            yield record.evidence.model_copy(update={"observations": tuple(seen)})
+                seen += (observation for _, portion in by_run(rows) for observation in portion)
+                if not whole:
+                    yield _with(record, seen)
+                    seen = []
+            if whole:
+                yield _with(record, seen)
+
+
+def _with(record: RunRecord, seen: Sequence[RequestObservation]) -> RunEvidence:
+    return record.evidence.model_copy(update={"observations": tuple(seen)})
 
 
 def _read(row: ImportedResultRow) -> ImportRead:

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from anyio import to_thread
+from starlette.concurrency import iterate_in_threadpool
 
 from app.db.repository import resolve
 from app.db.session import Database
@@ -97,7 +98,10 @@ class ExportService:
         encoder = export.format.encoder(export.outline)
         yield encoder.begin()
         async with self._database.reader() as session:
-            async for run in ExportRepository(session).runs(export.outline.experiment, export.records):
-                for piece in await to_thread.run_sync(list, encoder.add(run)):
+            runs = ExportRepository(session).runs(
+                export.outline.experiment, export.records, whole=export.format.whole_runs
+            )
+            async for run in runs:
+                async for piece in iterate_in_threadpool(encoder.add(run)):
                     yield piece
         yield await to_thread.run_sync(encoder.end)

@@ -11,6 +11,9 @@ from app.domain.observation import RequestObservation
 from app.domain.report import ANALYSIS_VERSION
 from app.interop.exports import as_parquet
 from app.interop.exports.as_parquet import observation_of_row
+from app.interop.exports.encoder import encode
+from app.interop.exports.formats import format_of
+from app.interop.exports.outline import Outline
 from tests.factories import make_observation
 from tests.interop.evidence import exported, make_evidence, make_run, observations, small_evidence
 
@@ -61,6 +64,15 @@ def test_row_groups_leave_while_runs_are_added(monkeypatch: pytest.MonkeyPatch) 
     file = opened(content)
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [2, 2, 1]
     assert [row["request_id"] for row in rows_of(content)] == [o.request_id for o in seen]
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "parquet-requests", "parquet-chunks"])
+def test_a_run_in_portions_gives_the_same_bytes(name: str) -> None:
+    seen = [make_observation(f"r{i}") for i in range(7)]
+    whole = make_evidence(make_run(seen))
+    outline, chosen = Outline(whole), format_of(name, one_run=False)
+    portions = [make_run(seen[:3]), make_run(seen[3:4]), make_run(seen[4:])]
+    assert b"".join(encode(chosen.encoder(outline), portions)) == exported(whole, name)
 
 
 def test_an_experiment_without_runs_is_an_empty_table() -> None:

@@ -29,7 +29,7 @@ from app.interop.exports.rows import (
 
 FORMULA_STARTS: Final = frozenset("=+-@\t\r\n＝＋－＠")  # noqa: RUF001  (full-width signs start formulas too)
 MARK: Final = "'"
-ROWS_AT_ONCE: Final = 2000
+ROWS_AT_ONCE: Final = 500
 
 
 class CsvEncoder:

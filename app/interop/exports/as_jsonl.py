@@ -8,10 +8,10 @@ from app.domain.canonical import canonical_json
 from app.domain.evidence import RunEvidence
 from app.domain.observation import RequestObservation
 from app.interop.exports.outline import Outline
-from app.interop.exports.rows import place_of
+from app.interop.exports.rows import exact, place_of
 
 FORMAT: Final = "verdraft/request/v0"
-LINES_AT_ONCE: Final = 2000
+LINES_AT_ONCE: Final = 500
 
 
 class JsonlEncoder:
@@ -27,7 +27,7 @@ class JsonlEncoder:
         place = {"format": FORMAT, **place_of(self._outline, run)._asdict()}
         strata = self._outline.strata(run.workload)
         head = canonical_json(place)[:-1]
-        lines = (_line(head, canonical_json({**strata.get(o.request_id, {})}), o) for o in run.observations)
+        lines = (_line(head, canonical_json({**strata.get(o.request_id, {})}), o) for o in map(exact, run.observations))
         while some := list(islice(lines, LINES_AT_ONCE)):
             yield b"".join(some)
 

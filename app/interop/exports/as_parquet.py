@@ -26,6 +26,7 @@ from app.interop.exports.rows import (
     SPECULATION_ARRAYS,
     SPECULATION_SCALARS,
     derived_cells,
+    exact,
     place_of,
     strata_cells,
 )
@@ -82,7 +83,7 @@ class _ParquetEncoder:
 
     def _flush(self) -> None:
         if self._waiting:
-            whole = pa.concat_tables(self._waiting).unify_dictionaries()
+            whole = pa.concat_tables(self._waiting).unify_dictionaries().combine_chunks()
             self._writer.write_table(whole, row_group_size=self._group)
             self._waiting, self._rows = [], 0
 
@@ -101,7 +102,7 @@ class RequestsEncoder(_ParquetEncoder):
         place = place_of(self._outline, run)._asdict()
         rows = (
             {**place, **dict(strata_cells(self._outline, run, o.request_id)), **_request_cells(o)}
-            for o in run.observations
+            for o in map(exact, run.observations)
         )
         while some := [*islice(rows, ROWS_AT_ONCE)]:
             with _fitting():

@@ -8,6 +8,7 @@ from typing import Any, Final
 from app.domain.evidence import RunEvidence
 from app.interop.exports.drain import Drain
 from app.interop.exports.outline import Outline
+from app.interop.exports.rows import exact
 
 Document = dict[str, Any]
 Describe = Callable[[Outline, RunEvidence], Document]
@@ -61,7 +62,7 @@ class DocumentEncoder:
 
 def held(run: RunEvidence) -> RunEvidence:
     """The run with its observations in memory, since a document looks at them several times."""
-    return run.model_copy(update={"observations": tuple(run.observations)})
+    return run.model_copy(update={"observations": tuple(map(exact, run.observations))})
 
 
 def as_json(document: Mapping[str, Any]) -> bytes:

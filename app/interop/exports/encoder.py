@@ -32,6 +32,8 @@ class ExportFormat:
     media_type: str
     suffix: str
     encoder: Callable[[Outline], Encoder]
+    whole_runs: bool = False
+    """Whether a run has to be added at once; else in any portions, one after the other."""
     one_run: "ExportFormat | None" = None
     """How a single run is written, where that is no archive."""
 

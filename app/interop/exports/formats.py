@@ -16,8 +16,9 @@ PARQUET: Final = "application/vnd.apache.parquet"
 
 
 def _documents(name: str, describe: Describe) -> ExportFormat:
-    single = ExportFormat(name, "application/json", "json", partial(DocumentEncoder, describe=describe))
-    return ExportFormat(name, "application/zip", "zip", partial(ZipEncoder, describe=describe), one_run=single)
+    bare, archive = partial(DocumentEncoder, describe=describe), partial(ZipEncoder, describe=describe)
+    single = ExportFormat(name, "application/json", "json", bare, whole_runs=True)
+    return ExportFormat(name, "application/zip", "zip", archive, whole_runs=True, one_run=single)
 
 
 FORMATS: Final = {

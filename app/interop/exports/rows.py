@@ -68,6 +68,12 @@ class Place(NamedTuple):
     counted: bool
 
 
+def exact(observation: RequestObservation) -> RequestObservation:
+    """The observation with tuples in it: one from a large bundle holds its numbers in compact arrays."""
+    compact = {name: tuple(value) for name in ARRAYS if not isinstance(value := getattr(observation, name), tuple)}
+    return observation.model_copy(update=compact) if compact else observation
+
+
 def place_of(outline: Outline, run: RunEvidence) -> Place:
     """Where the requests of a run were measured, and whether they count."""
     failure = None if run.failure is None else f"{run.failure.failure_class}: {run.failure.message}"
