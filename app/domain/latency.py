@@ -7,7 +7,8 @@ Integer nanoseconds, but where the formula divides: rounded, the parts would no 
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, repeat
+from operator import sub
 
 from app.domain.errors import EvidenceRefused
 from app.domain.manifest import Slo
@@ -56,8 +57,12 @@ def itl_chunk_ns(observation: RequestObservation) -> tuple[int, ...]:
 
     One sample a chunk after the first. What vLLM and EvalScope call inter-token latency.
     """
-    gaps = (_interval(observation, "itl", earlier, later) for earlier, later in pairwise(observation.chunk_ns))
-    return tuple(gap for gap in gaps if gap is not None)
+    times = observation.chunk_ns
+    gaps = tuple(map(sub, times[1:], times))  # millions of them: one at a time they are half of a report's work
+    if gaps and min(gaps) < 0:
+        wrong = next(place for place, gap in enumerate(gaps) if gap < 0)
+        _interval(observation, "itl", times[wrong], times[wrong + 1])
+    return gaps
 
 
 def itl_token_ns(observation: RequestObservation) -> tuple[float, ...]:
@@ -65,7 +70,8 @@ def itl_token_ns(observation: RequestObservation) -> tuple[float, ...]:
 
     One sample a token after the first chunk; none where the tokens of a chunk are not known. SGLang's definition.
     """
-    return tuple(gap / tokens for gap, tokens in _gaps_with_tokens(observation) for _ in range(tokens))
+    shared = (repeat(gap / tokens, tokens) for gap, tokens in _gaps_with_tokens(observation))
+    return tuple(chain.from_iterable(shared))
 
 
 def itl_burst_ns(observation: RequestObservation) -> tuple[int, ...]:
