@@ -13,9 +13,11 @@ from app.terminal import refusals
 from worker import model_commands, runtime_commands
 from worker.calibration.command import calibrate
 from worker.matrix.command import matrix, reconcile
+from worker.profiling.command import profile
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(calibrate)
+app.command()(profile)
 runtime_commands.app.command()(matrix)
 runtime_commands.app.command()(reconcile)
 app.add_typer(runtime_commands.app, name="runtime")

@@ -1,0 +1,1 @@
+"""A profiling run: how long target and draft take per step, apart from everything that is timed."""

@@ -1,0 +1,84 @@
+"""Profiles for people: every scope with its count and times, what a step comes to, and what could not be seen."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from app.domain.step_profile import StepTimes
+from worker.profiling.outcome import ArmProfile, EngineStep
+
+SCOPE_COLUMNS = ("arm", "steps", "scope", "n", "mean ms", "median ms", "p95 ms", "total ms")
+STEP_COLUMNS = ("arm", "steps", "requests", "tokens", "target ms", "draft ms", "rest ms", "whole ms")
+ENGINE_COLUMNS = ("arm", "profiled ms", "n", "unprofiled ms", "n", "the profiler adds")
+TIMES_FROM = 3
+DASH = "-"
+
+
+def show(console: Console, found: Sequence[ArmProfile]) -> None:
+    """Print them."""
+    console.print(_scopes(found))
+    console.print(_steps(found))
+    console.print(_engine(found))
+    for told in found:
+        for line in _lines(told):
+            console.print(f"{told.arm}: {line}", soft_wrap=True, highlight=False)
+
+
+def _scopes(found: Sequence[ArmProfile]) -> Table:
+    table = _table("Scopes, with the profiler running", SCOPE_COLUMNS, numbers_from=TIMES_FROM)
+    for told in found:
+        for times in told.profile.steps:
+            for one in times.scopes:
+                shown = (_ms(ms) for ms in (one.mean_ms, one.median_ms, one.p95_ms, one.total_ms))
+                table.add_row(told.arm, times.kind, one.scope, str(one.n), *shown)
+        table.add_section()
+    return table
+
+
+def _steps(found: Sequence[ArmProfile]) -> Table:
+    table = _table("A step that only decodes, with the profiler running (means)", STEP_COLUMNS)
+    for told in found:
+        times = told.profile.decoding
+        table.add_row(told.arm, *(_cells(times) if times else (DASH,) * 7))
+    return table
+
+
+def _cells(times: StepTimes) -> tuple[str, ...]:
+    sizes = (str(times.steps), _count(times.requests_per_step), _count(times.tokens_per_step))
+    return *sizes, *map(_ms, (times.target_ms, times.draft_ms, times.rest_ms, times.whole_ms))
+
+
+def _engine(found: Sequence[ArmProfile]) -> Table:
+    table = _table("A step by the engine's own inter-token latency", ENGINE_COLUMNS)
+    for told in found:
+        added = DASH if told.overhead is None else f"{told.overhead:+.1%}"
+        table.add_row(told.arm, *_step(told.profiled), *_step(told.unprofiled), added)
+    return table
+
+
+def _step(step: EngineStep) -> tuple[str, str]:
+    return _ms(step.mean_ms), str(step.n)
+
+
+def _lines(told: ArmProfile) -> Iterator[str]:
+    profile = told.profile
+    yield f"{told.requests} requests of load {told.load}, {told.concurrency} in flight; times of the {profile.clock}"
+    for what, why in profile.not_observable.items():
+        yield f"{what} not observable: {why}"
+    yield f"trace kept in {told.trace_path}"
+
+
+def _table(title: str, columns: Sequence[str], numbers_from: int = 1) -> Table:
+    table = Table(title=title, title_justify="left")
+    for index, name in enumerate(columns):
+        table.add_column(name, justify="right" if index >= numbers_from else "left")
+    return table
+
+
+def _ms(value: float | None) -> str:
+    return DASH if value is None else f"{value:,.3f}"
+
+
+def _count(value: float | None) -> str:
+    return DASH if value is None else f"{value:.2f}"
