@@ -98,7 +98,19 @@ def test_a_failed_request_is_zero_and_named() -> None:
     assert (document["completed"], document["failed"], document["num_prompts"]) == (1, 1, 2)
     assert [document[name][1] for name in ("ttfts", "latencies", "itls", "output_lens")] == [0, 0, [], 0]
     assert document["errors"] == ["", "=HYPERLINK(0)"]
+    assert (document["start_times"], document["queue_times"]) == ([0.00001, 0.25], [0.00001, 0])
     assert document["verdraft"]["outcomes"] == {"not_sent": 1, "success": 1}
+
+
+def test_goodput_is_by_the_manifests_objectives_from_the_send() -> None:
+    good = make_observation("good")  # first token at 20 ms, last at 50 ms; at most 500, 100 and 5,000 ms are allowed
+    slow_first = make_observation("slow", chunk_ns=(600_000_000, 610_000_000), end_ns=611_000_000)
+    late = make_observation("late", due_ns=-800_000_000)  # good, if it is not charged with having been sent late
+    one_token = make_observation("one", chunk_ns=(20_000_000,), completion_tokens=1)
+    run = make_run([good, slow_first, late, one_token])
+    document = json.loads(exported(make_evidence(run), "vllm", KEY))
+    assert document["request_goodput"] * document["duration"] == pytest.approx(3)
+    assert document["duration"] == pytest.approx(1.411)
 
 
 def test_without_drafts_there_is_no_speculation_as_in_vllm() -> None:
