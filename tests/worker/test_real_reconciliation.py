@@ -1,5 +1,8 @@
 """Every way to draft on the real engine: what its responses say of themselves is what it counts, to the last token."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from app.settings import Settings
@@ -15,17 +18,19 @@ ACCEPTING = {"ngram", "suffix", "draft_model"}
 PLAIN = ["prompt_tokens", "generation_tokens"]
 
 
-def opened(case: str) -> Matrix:
+def opened(case: str, home: Path) -> Matrix:
+    """The runtime that serves the case; its locks are under ``home``, since counts do not mind a service that runs."""
     settings = Settings()
     name = SUFFIX_RUNTIME if case == "suffix" else "cpu"
     if name == SUFFIX_RUNTIME and not installed(name, settings.runtime_root):
         pytest.skip(f"needs `verdraft runtime install {SUFFIX_RUNTIME}`, which builds C++")
-    return open_matrix(settings, name, fresh=False, say=lambda _: None)
+    matrix = open_matrix(settings, name, fresh=False, say=lambda _: None)
+    return replace(matrix, settings=matrix.settings.model_copy(update={"home": home}))
 
 
 @pytest.mark.parametrize("case", RECONCILED)
-async def test_requests_and_counters_agree_exactly(case: str) -> None:
-    (row,) = await reconcile_methods(opened(case), [case])
+async def test_requests_and_counters_agree_exactly(case: str, tmp_path: Path) -> None:
+    (row,) = await reconcile_methods(opened(case, tmp_path), [case])
     assert row.requests == sum(PROMPTS)
     assert {line.quantity: line.residual for line in row.lines if line.residual} == {}
     assert row.broken == ()

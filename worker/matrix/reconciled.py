@@ -46,11 +46,13 @@ def reconciled(run: RunEvidence, k: int, *, counts_per_request: bool = True) -> 
 def beyond_the_end(observation: RequestObservation) -> int:
     """Accepted tokens of a request that were not delivered.
 
-    A step delivers one token and its accepted drafts, and is one chunk, unless the end of the output cuts it.
+    A step delivers one token and its accepted drafts, unless the end of the output cuts it. There are as many steps as
+    chunks after the first, and where a busy server merged chunks at least as many as drafts.
     """
     told = observation.speculation
-    steps = max(len(observation.chunk_ns) - 1, 0)
-    return steps + (told.num_accepted_draft_tokens if told else 0) - emitted_after_first(observation)
+    drafts, accepted = (told.num_spec_steps, told.num_accepted_draft_tokens) if told else (0, 0)
+    steps = max(len(observation.chunk_ns) - 1, drafts)
+    return max(steps + accepted - emitted_after_first(observation), 0)
 
 
 def _broken_requests(observations: Sequence[RequestObservation]) -> Iterator[str]:
@@ -60,7 +62,7 @@ def _broken_requests(observations: Sequence[RequestObservation]) -> Iterator[str
         if told is not None:
             yield from (f"{observation.request_id}: {words}" for words in inconsistencies(told))
         last = told.per_step_accepted[-1] if told and told.per_step_accepted else 0
-        if not 0 <= lost <= last:
+        if lost > last:
             yield f"{observation.request_id}: {lost} accepted tokens were not delivered, its last step accepted {last}"
 
 

@@ -14,6 +14,7 @@ from worker.matrix.reconciled import Reconciled
 
 HEADINGS = ("method and variant", "preflight says", "the engine did", "")
 RECONCILED_HEADINGS = ("method", "quantity", "sum of the requests", "engine's counter", "residual")
+BROKEN = "broken"
 WORDS_MAX = 160
 
 
@@ -62,34 +63,37 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def reconciled_cells(rows: Sequence[Reconciled]) -> list[tuple[str, str, str, str, str]]:
-    """A line for each quantity, then one for what was accepted beyond the end, and one for each broken identity."""
+    """A line for each quantity, one for what was accepted beyond the end, and one for each broken identity.
+
+    A method is named in its first line only.
+    """
     found: list[tuple[str, str, str, str, str]] = []
     for row in rows:
-        name = f"{row.case} ({row.requests} requests: {', '.join(f'{n} {r}' for r, n in row.finish_reasons.items())})"
-        found += [
-            (name, line.quantity, f"{line.per_request_sum:,}", f"{line.counter_delta:,}", f"{line.residual:,}")
+        reasons = ", ".join(f"{count} by {reason}" for reason, count in row.finish_reasons.items())
+        lines = [
+            (line.quantity, f"{line.per_request_sum:,}", f"{line.counter_delta:,}", f"{line.residual:,}")
             for line in row.lines
         ]
-        found.append((name, "accepted beyond the end", "", f"{row.beyond_the_end:,}", "in both"))
-        found += [(name, "broken", words, "", "") for words in row.broken]
+        lines.append(("requests", f"{row.requests} ({reasons})", "", ""))
+        lines.append(("accepted beyond the end", f"{row.beyond_the_end:,}", "", ""))
+        lines += [(BROKEN, words, "", "") for words in row.broken]
+        found += [(row.case if number == 0 else "", *cells) for number, cells in enumerate(lines)]
     return found
 
 
 def reconciled_terminal(rows: Sequence[Reconciled]) -> Table:
     """The reconciliation as a table."""
     table = Table(*RECONCILED_HEADINGS)
+    table.columns[1].no_wrap = True
     for cells in reconciled_cells(rows):
-        table.add_row(*cells, style="bold red" if cells[4] not in {"0", "in both"} else None)
+        table.add_row(*cells, style="bold red" if cells[1] == BROKEN or cells[4] not in {"0", ""} else None)
     return table
 
 
 def reconciled_markdown(rows: Sequence[Reconciled]) -> str:
-    """The reconciliation as a Markdown table; a method is named once."""
+    """The reconciliation as a Markdown table."""
     lines = ["| " + " | ".join(RECONCILED_HEADINGS) + " |", "|---|---|--:|--:|--:|"]
-    before = ""
-    for name, *cells in reconciled_cells(rows):
-        shown, before = ("" if name == before else name), name
-        lines.append("| " + " | ".join(_cell(words) for words in (shown, *cells)) + " |")
+    lines += ["| " + " | ".join(_cell(words) for words in cells) + " |" for cells in reconciled_cells(rows)]
     return "\n".join(lines)
 
 

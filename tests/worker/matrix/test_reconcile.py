@@ -125,6 +125,16 @@ def test_accepted_tokens_that_the_end_cuts_off_are_counted_and_explained() -> No
     assert not any("were not delivered" in words for words in found.broken)
 
 
+def test_merged_chunks_hide_no_token_and_invent_none() -> None:
+    """A busy server sends several steps in one chunk."""
+    for observation, lost in ((make_observation("r", accepted=3), 0), (cut(make_observation("r", accepted=3), 2), 2)):
+        first, second, *rest = observation.chunk_tokens
+        merged = {"chunk_tokens": (first, second + rest[0], *rest[1:]), "chunk_ns": observation.chunk_ns[1:]}
+        assert beyond_the_end(observation.model_copy(update=merged)) == lost
+    plain = make_observation("r")
+    assert beyond_the_end(plain.model_copy(update={"chunk_ns": plain.chunk_ns[4:]})) == 0
+
+
 def test_more_missing_than_the_last_step_accepted_is_no_cut() -> None:
     observation = make_observation("r", accepted=3)
     kept = observation.model_copy(update={"token_ids": observation.token_ids[:-5]})
@@ -138,5 +148,6 @@ def test_the_table_has_every_quantity_and_names_a_method_once() -> None:
     assert [cells[1] for cells in lines][:5] == list(QUANTITIES)
     assert lines[-1][1] == "accepted beyond the end"
     text = reconciled_markdown([found])
-    assert text.count("| ngram (") == 1
+    assert text.count("| ngram |") == 1
+    assert f"| requests | {found.requests} ({found.requests} by length) |" in text
     assert len(text.splitlines()) == len(lines) + 2
