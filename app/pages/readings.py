@@ -10,6 +10,8 @@ from app.evidence.schemas import CapabilityRead, TraceRead
 from app.evidence.service import EvidenceService
 from app.experiments.routes import ServiceDep as Experiments
 from app.experiments.service import ExperimentService
+from app.interop.routes import ImportsDep as Imports
+from app.interop.service import ImportService
 from app.pages.offer import KnownTrace, Offer, offer_of
 from app.preflight.hosts import hosts_of
 from app.preflight.routes import ServiceDep as Preflights
@@ -27,6 +29,7 @@ class Readings:
     evidence: EvidenceService
     comparisons: ComparisonService
     preflights: PreflightService
+    imports: ImportService
 
     async def offer(self) -> Offer:
         """What the form may offer now."""
@@ -34,10 +37,16 @@ class Readings:
 
 
 def readings(
-    experiments: Experiments, runs: Runs, evidence: Evidence, comparisons: Comparisons, preflights: Preflights
+    experiments: Experiments,
+    runs: Runs,
+    evidence: Evidence,
+    comparisons: Comparisons,
+    *,
+    preflights: Preflights,
+    imports: Imports,
 ) -> Readings:
     """The services of this request."""
-    return Readings(experiments, runs, evidence, comparisons, preflights)
+    return Readings(experiments, runs, evidence, comparisons, preflights, imports)
 
 
 def published_offer(capabilities: Sequence[CapabilityRead], traces: Sequence[TraceRead]) -> Offer:

@@ -12,6 +12,7 @@ from starlette.types import Scope
 from app.domain.memory import MemoryPart
 from app.domain.vocabulary import Sha256
 from app.experiments.schemas import ExperimentRead
+from app.interop.beside import imports_context
 from app.pages import compare, guard, live
 from app.pages.cases import cases
 from app.pages.form_routes import router as forms
@@ -98,6 +99,7 @@ async def show_comparison(
         "warned": warned(report.sessions),
         "memory_parts": [p for p in MemoryPart if any(p is r.part for m in report.memory for r in m.breakdown.rows)],
         "shown_of": report.manifest,
+        **imports_context(await source.imports.of_experiment(experiment.id), report),
     }
     response = page(request, "compare.html", context)
     response.headers["HX-Push-Url"] = query.address(f"{_address(experiment)}/compare")

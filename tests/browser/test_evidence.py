@@ -1,5 +1,7 @@
 """What was controlled, what the engine did and where its memory went, as a reviewer looks for it."""
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -41,3 +43,21 @@ def test_a_run_shows_its_controls_and_its_timeline(page: Page, told: Teller, liv
     expect(figure.get_by_role("row", name="power")).to_contain_text("W")
     page.get_by_text("What was not observable, and why").click()
     expect(page.get_by_text("device:energy_j: Not Supported")).to_be_visible()
+
+
+def test_another_tool_s_result_stands_beside_and_apart(page: Page, told: Teller, live_server: LiveServer) -> None:
+    manifest = told(Story(blocks=1))
+    file = Path(__file__).parents[1] / "data" / "interop" / "vllm_bench_ngram.json"
+    answer = page.request.post(
+        f"{live_server.url}/api/v1/imports?experiment={manifest.digest}&label=by%20hand%20%3Cb%3E",
+        data=file.read_bytes(),
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status == 201
+    page.goto(f"/experiments/{manifest.digest[:12]}/compare")
+    beside = page.get_by_role("region", name="by hand <b>, not controlled by Verdraft, beside our arms")
+    expect(beside).to_contain_text("not controlled")
+    expect(beside.get_by_role("row", name="target-only").first).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    assert download.value.suggested_filename.endswith(".csv")
