@@ -18,7 +18,7 @@ from app.settings import Settings
 from benchmarks.evidence.loading import Store
 from tests.conftest import client_of, libpq_url
 
-ASKED: Final = 40
+ASKED: Final = 20
 PAGE: Final = 500
 P95: Final = 0.95
 
