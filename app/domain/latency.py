@@ -135,8 +135,20 @@ def milliseconds(value_ns: float | None) -> float:
 
 
 def _tokens_are_known(observation: RequestObservation) -> bool:
-    """Without token ids a chunk carries an unknown number of tokens, recorded as 0."""
-    return bool(observation.chunk_tokens) and 0 not in observation.chunk_tokens
+    """Without token ids a chunk carries an unknown number of tokens, recorded as 0.
+
+    Raises ``EvidenceRefused`` where chunks claim other tokens than there are: no sample is made of a mere claim.
+    """
+    if not observation.chunk_tokens or 0 in observation.chunk_tokens:
+        return False
+    claimed, there = sum(observation.chunk_tokens), len(observation.token_ids)
+    if claimed != there:
+        raise EvidenceRefused.of(
+            f"observations[{observation.request_id}].chunk_tokens",
+            f"the chunks claim {claimed} tokens, and there are {there} token ids",
+            "the recording is wrong: discard the run and measure it again",
+        )
+    return True
 
 
 def _gaps_with_tokens(observation: RequestObservation) -> Iterator[tuple[int, int]]:

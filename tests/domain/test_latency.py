@@ -28,6 +28,7 @@ from app.domain.latency import (
 from app.domain.manifest import Slo
 from app.domain.observation import RequestObservation
 from app.domain.vocabulary import NS_PER_S, Outcome
+from tests.domain.evidence_factory import make_observation
 
 SLO = Slo(ttft_ms=10, tpot_ms=5, e2e_ms=40)
 MS = 1_000_000
@@ -215,3 +216,9 @@ def test_every_latency_has_its_row_and_the_example_of_the_page_is_right(name: st
     measured = getattr(latency, name)(seen)
     samples = measured if isinstance(measured, tuple) else (measured,)
     assert DOCUMENTED[name] == ", ".join(f"{sample / MS:g}" for sample in samples)
+
+
+def test_tokens_that_are_only_claimed_are_refused_not_counted() -> None:
+    claimed = make_observation("low-0").model_copy(update={"chunk_tokens": (1, 2**63 - 1), "chunk_ns": (1, 2)})
+    with pytest.raises(EvidenceRefused, match="low-0.*claim"):
+        itl_token_ns(claimed)
