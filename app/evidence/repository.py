@@ -4,10 +4,10 @@ Observations go in by COPY. A report reads only the committed attempt of each bl
 """
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from itertools import groupby
-from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import NamedTuple
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -15,7 +15,6 @@ from sqlalchemy import func, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.base import Json
 from app.db.models import (
     ArtifactRow,
     BlockRow,
@@ -45,9 +44,8 @@ from app.domain.trace import Trace, parse_trace
 from app.evidence.packing import PackedTrace, StoredTrace, pack_trace, unpack_lines
 from app.evidence.rows import COPY_SERIES, COPY_STATEMENT, SELECT_RUNS, Row, by_run, copy_blocks, series_blocks
 from app.evidence.schemas import ArtifactRead
+from app.evidence.stretches import joined_series, stretches_of
 
-SAMPLES_PER_ROW = 3600
-"""An hour at one sample a second, six minutes at ten."""
 _COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
 
 
@@ -85,7 +83,7 @@ class EvidenceRepository:
         """Add what was sampled while a run went on, a row for each stretch; raises ``Fenced``."""
         experiment_id = await hold_run(self._session, run_id, fence)
         async with (await driver(self._session)).cursor() as cursor, cursor.copy(COPY_SERIES) as copy:
-            for block in series_blocks(experiment_id, run_id, _stretches(series)):
+            for block in series_blocks(experiment_id, run_id, stretches_of(series)):
                 await copy.write(block)
 
     async def record_artifact(  # noqa: PLR0917  (a file is these six facts)
@@ -284,28 +282,4 @@ def _run_evidence(run: RunRow, arm: str, block: int) -> RunEvidence:
         failure=None if run.failure is None else Failure.model_validate(run.failure),
         counters=None if run.counters is None else CounterDeltas.model_validate(run.counters),
         unobservable={name: str(why) for name, why in run.unobservable.items()},
-    )
-
-
-def _stretches(series: Iterable[Series]) -> Iterator[tuple[int, Series]]:
-    """Each quantity in stretches that a row holds, with their numbers."""
-    for whole in series:
-        for start in range(0, len(whole.at_ns), SAMPLES_PER_ROW):
-            part = slice(start, start + SAMPLES_PER_ROW)
-            values = {"at_ns": whole.at_ns[part], "values": whole.values[part]}
-            yield start // SAMPLES_PER_ROW, whole.model_copy(update=values)
-
-
-def joined_series(rows: Iterable[Any]) -> tuple[Series, ...]:
-    """Each quantity's stretches as one; the rows come by name, labels and chunk."""
-    groups = groupby(rows, key=attrgetter("name", "labels"))
-    return tuple(_joined(name, labels, list(stretches)) for (name, labels), stretches in groups)
-
-
-def _joined(name: str, labels: Json, stretches: Sequence[Any]) -> Series:
-    return Series(
-        name=name,
-        labels={key: str(value) for key, value in labels.items()},
-        at_ns=tuple(at for row in stretches for at in row.at_ns),
-        values=tuple(value for row in stretches for value in row.values),
     )

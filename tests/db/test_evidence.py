@@ -12,7 +12,8 @@ from app.domain.observation import RequestObservation, SpeculationCounts
 from app.domain.series import Series
 from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning, WarningEffect
 from app.domain.vocabulary import FailureClass
-from app.evidence.repository import SAMPLES_PER_ROW, EvidenceRepository
+from app.evidence.repository import EvidenceRepository
+from app.evidence.stretches import SAMPLES_PER_ROW
 from app.evidence.views.repository import EvidenceViews
 from app.leases.repository import Fenced
 from app.runs.facts import SessionFacts

@@ -23,9 +23,10 @@ from app.domain.timeline import Span
 from app.domain.trace import TraceRequest
 from app.domain.trace_summary import TraceSummary
 from app.evidence.packing import HEAD_BYTES, first_requests
-from app.evidence.repository import artifact_of, joined_series
+from app.evidence.repository import artifact_of
 from app.evidence.rows import SELECT_PAGE, observation_of
 from app.evidence.schemas import ArtifactRead, CapabilityRead, TraceRead
+from app.evidence.stretches import joined_series
 
 
 class EvidenceViews:
