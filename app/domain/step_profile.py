@@ -56,6 +56,8 @@ class Span:
     start_us: float
     duration_us: float
     clock: Clock
+    track: str
+    """Its thread, or its stream: one scope has a span on each stream that it works on."""
 
 
 class _Frozen(BaseModel):
@@ -138,14 +140,15 @@ def span_of(event: Mapping[str, Any]) -> Span | None:
     if not isinstance(start, int | float) or not isinstance(duration, int | float) or duration < 0:
         message = f"{name} starts at {start} and lasts {duration}"
         raise EvidenceRefused.of("traceEvents", message, "profile again; the engine's profiler wrote this")
-    return Span(name.removeprefix(PREFIX), float(start), float(duration), clock)
+    track = f"{event.get('pid')}/{event.get('tid')}"
+    return Span(name.removeprefix(PREFIX), float(start), float(duration), clock, track)
 
 
 def step_profile(spans: Iterable[Span], *, drafts: bool) -> StepProfile:
     """The profile of one engine's spans, in any order; ``drafts``: whether its arm has a proposer."""
     known = list(spans)
     clock = Clock.DEVICE if any(s.clock is Clock.DEVICE and s.name in SCOPES for s in known) else Clock.HOST
-    ours = [span for span in known if span.clock is clock]
+    ours = _main_track([span for span in known if span.clock is clock])
     steps = [step for step in _steps(ours) if step.requests or step.kind is StepKind.UNKNOWN]
     kinds = [kind for kind in StepKind if any(step.kind is kind for step in steps)]
     seen = Counter(span.name for span in known)
@@ -154,6 +157,14 @@ def step_profile(spans: Iterable[Span], *, drafts: bool) -> StepProfile:
         steps=tuple(_times(kind, steps) for kind in kinds),
         not_observable=dict(_not_observable(seen, {s.name for s in ours}, clock, drafts=drafts)),
     )
+
+
+def _main_track(spans: Sequence[Span]) -> list[Span]:
+    """The spans of the stream that has most of the forward; those of others are under way at the same time."""
+    busy: Counter[str] = Counter()
+    for span in spans:
+        busy[span.track] += round(span.duration_us) if span.name == FORWARD else 0
+    return [span for span in spans if span.track == max(busy, key=lambda track: busy[track])]
 
 
 def _steps(spans: Sequence[Span]) -> list[_Step]:
@@ -223,7 +234,7 @@ def _not_observable(
         if scope == DRAFT and not drafts:
             yield scope, "this arm has no proposer"
         elif scope in seen:
-            yield scope, f"it is on the host's clock only, and the other scopes are on the {clock}'s: left out"
+            yield scope, f"it has no span on the {clock}'s clock where the forward is: left out"
         elif scope == DRAFT:
             yield scope, "this version drafts outside its scopes with this method, or it never drafted"
         else:

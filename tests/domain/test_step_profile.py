@@ -19,7 +19,7 @@ from app.domain.step_profile import (
     step_profile,
 )
 
-RECORDED = Path(__file__).parent.parent / "data" / "profile" / "draft_model_cpu.json"
+RECORDED = Path(__file__).parent.parent / "data" / "profile"
 HOST, DEVICE = "user_annotation", "gpu_user_annotation"
 DECODE, PREFILL, EMPTY = (
     "execute_context_0(0)_generation_2(10)",
@@ -54,8 +54,8 @@ def of(told: StepProfile, kind: StepKind) -> StepTimes:
     return times
 
 
-def recorded() -> list[Event]:
-    return json.loads(RECORDED.read_text())["traceEvents"]
+def recorded(name: str = "draft_model_cpu") -> list[Event]:
+    return json.loads((RECORDED / f"{name}.json").read_text())["traceEvents"]
 
 
 def test_what_a_real_engine_wrote() -> None:
@@ -70,6 +70,18 @@ def test_what_a_real_engine_wrote() -> None:
     assert times.whole_ms == pytest.approx(36.737, abs=1e-3)
     assert times.rest_ms == pytest.approx(36.737 - 13.452 - 12.974, abs=2e-3)
     assert of(told, StepKind.PREFILL).steps == 2
+
+
+def test_ngram_drafts_under_the_same_scope() -> None:
+    told = profile(recorded("ngram_cpu"))
+    times = of(told, StepKind.DECODE)
+    assert told.not_observable == {}
+    assert [(s.scope, s.n) for s in times.scopes] == [(name, times.steps) for name in SCOPES]
+    assert times.tokens_per_step is not None
+    assert 1 < times.tokens_per_step < 5  # it drafts only what it finds
+    assert times.target_ms is not None
+    assert times.draft_ms is not None
+    assert 0 < times.draft_ms < times.target_ms / 10
 
 
 def test_the_order_of_the_events_does_not_matter() -> None:
@@ -98,7 +110,16 @@ def test_the_devices_clock_goes_before_the_hosts() -> None:
     assert told.clock is Clock.DEVICE
     times = of(told, StepKind.DECODE)
     assert (times.steps, times.target_ms, times.draft_ms) == (1, 6.0, 2.0)
-    assert "host's clock only" in told.not_observable["bookkeep"]
+    assert "no span on the device's clock" in told.not_observable["bookkeep"]
+
+
+def test_what_another_stream_did_meanwhile_does_not_count_twice() -> None:
+    main = step(DECODE, 0, {"forward": 6_000.0, "draft": 2_000.0}, DEVICE)
+    copies = step(DECODE, 100, {"forward": 10.0, "draft": 7_000.0, "bookkeep": 10.0}, DEVICE)
+    told = profile([*main, *(found | {"tid": 20} for found in copies)])
+    times = of(told, StepKind.DECODE)
+    assert (times.steps, times.target_ms, times.draft_ms) == (1, 6.0, 2.0)
+    assert "bookkeep" in told.not_observable
 
 
 def test_steps_without_requests_and_steps_that_were_cut_off_do_not_count() -> None:

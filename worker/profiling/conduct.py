@@ -1,6 +1,6 @@
 """Profile a manifest's arms one after the other, each on a fresh server of its own launch.
 
-Warm up, then the same requests twice: without the profiler and with it, so that what it costs is known.
+Warm up, then the same requests three times: without the profiler, with it, and without, so that what it costs is known.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ async def _profile(place: _Place, arm: Arm, say: Say) -> ArmProfile:
 
 
 def _outcome(wish: Wish, arm: Arm, profile: StepProfile, scrapes: Sequence[Scrape], trace: Path) -> ArmProfile:
-    before, between, profiling, after = (scrape.exposition for scrape in scrapes)
+    at = [scrape.exposition for scrape in scrapes]
     return ArmProfile(
         arm=arm.name,
         method=arm.speculation.method,
@@ -102,8 +102,9 @@ def _outcome(wish: Wish, arm: Arm, profile: StepProfile, scrapes: Sequence[Scrap
         requests=len(wish.chosen.requests),
         concurrency=wish.concurrency,
         profile=profile,
-        unprofiled=engine_step(before, between),
-        profiled=engine_step(profiling, after),
+        before=engine_step(*at[0:2]),
+        profiled=engine_step(*at[2:4]),
+        after=engine_step(*at[4:6]),
         trace_path=str(trace),
     )
 
@@ -113,21 +114,26 @@ def _read(trace: Path, arm: Arm) -> StepProfile:
 
 
 async def _stretches(place: _Place, server: VllmServer, scratch: Path, say: Say) -> list[Scrape]:
-    """Scrapes at rest around the unprofiled stretch and around the profiled one."""
+    """Six scrapes at rest: around the stretch before, the profiled one, and the one after."""
     chosen, path = place.wish.chosen, server.socket_path
+    scrapes: list[Scrape] = []
+
+    async def stretch(name: str) -> None:
+        scrapes.append(await quiesced(path))
+        await _send(place, server, chosen.requests, scratch / name)
+        scrapes.append(await quiesced(path))
+
     say("warming up")
     await _send(place, server, chosen.warmup, scratch / "warmup")
-    scrapes = [await quiesced(path)]
     say(f"{len(chosen.requests)} requests without the profiler")
-    await _send(place, server, chosen.requests, scratch / "unprofiled")
-    scrapes.append(await quiesced(path))
+    await stretch("before")
     say("the same with the profiler")
     await _tell(path, "start_profile")
-    scrapes.append(await quiesced(path))
-    await _send(place, server, chosen.requests, scratch / "profiled")
-    scrapes.append(await quiesced(path))
+    await stretch("profiled")
     say("the engine writes its trace")
     await _tell(path, "stop_profile")
+    say("the same without the profiler")
+    await stretch("after")
     return scrapes
 
 

@@ -31,21 +31,31 @@ class ArmProfile(_Frozen):
     k: int | None
     load: str
     requests: int
-    """In the profiled stretch, and the same ones in the unprofiled."""
+    """In each stretch; the same ones in all three."""
     concurrency: int
     profile: StepProfile
-    unprofiled: EngineStep
+    before: EngineStep
+    """Unprofiled, like ``after``: what drifts while it all runs is on both sides of the profiled stretch."""
     profiled: EngineStep
+    after: EngineStep
     trace_path: str
     """The file, for those who want to see it on a time line."""
 
     @computed_field
     @property
     def overhead(self) -> float | None:
-        """What the profiler adds to a step, as a share of the unprofiled one."""
-        if self.unprofiled.mean_ms is None or self.profiled.mean_ms is None:
+        """What the profiler adds to a step: profiled / mean of before and after, less 1."""
+        if self.before.mean_ms is None or self.profiled.mean_ms is None or self.after.mean_ms is None:
             return None
-        return self.profiled.mean_ms / self.unprofiled.mean_ms - 1
+        return self.profiled.mean_ms / ((self.before.mean_ms + self.after.mean_ms) / 2) - 1
+
+    @computed_field
+    @property
+    def drift(self) -> float | None:
+        """After / before, less 1: what the host does to a step by itself. A smaller overhead is not told from it."""
+        if self.before.mean_ms is None or self.after.mean_ms is None:
+            return None
+        return self.after.mean_ms / self.before.mean_ms - 1
 
 
 def engine_step(before: Exposition, after: Exposition) -> EngineStep:

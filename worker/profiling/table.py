@@ -10,16 +10,17 @@ from worker.profiling.outcome import ArmProfile, EngineStep
 
 SCOPE_COLUMNS = ("arm", "steps", "scope", "n", "mean ms", "median ms", "p95 ms", "total ms")
 STEP_COLUMNS = ("arm", "steps", "requests", "tokens", "target ms", "draft ms", "rest ms", "whole ms")
-ENGINE_COLUMNS = ("arm", "profiled ms", "n", "unprofiled ms", "n", "the profiler adds")
+ENGINE_COLUMNS = ("arm", "before ms", "n", "profiled ms", "n", "after ms", "n", "the profiler adds", "drift")
+WIDTH_MIN = 110
+"""A name is never cut by the width of a log."""
 TIMES_FROM = 3
 DASH = "-"
 
 
 def show(console: Console, found: Sequence[ArmProfile]) -> None:
     """Print them."""
-    console.print(_scopes(found))
-    console.print(_steps(found))
-    console.print(_engine(found))
+    for table in (_scopes(found), _steps(found), _engine(found)):
+        console.print(table, width=max(console.width, WIDTH_MIN), crop=False)
     for told in found:
         for line in _lines(told):
             console.print(f"{told.arm}: {line}", soft_wrap=True, highlight=False)
@@ -50,10 +51,12 @@ def _cells(times: StepTimes) -> tuple[str, ...]:
 
 
 def _engine(found: Sequence[ArmProfile]) -> Table:
-    table = _table("A step by the engine's own inter-token latency", ENGINE_COLUMNS)
+    table = _table(
+        "A step by the engine's own inter-token latency, without, with and without the profiler", ENGINE_COLUMNS
+    )
     for told in found:
-        added = DASH if told.overhead is None else f"{told.overhead:+.1%}"
-        table.add_row(told.arm, *_step(told.profiled), *_step(told.unprofiled), added)
+        stretches = (*_step(told.before), *_step(told.profiled), *_step(told.after))
+        table.add_row(told.arm, *stretches, _share(told.overhead), _share(told.drift))
     return table
 
 
@@ -78,6 +81,10 @@ def _table(title: str, columns: Sequence[str], numbers_from: int = 1) -> Table:
 
 def _ms(value: float | None) -> str:
     return DASH if value is None else f"{value:,.3f}"
+
+
+def _share(value: float | None) -> str:
+    return DASH if value is None else f"{value:+.1%}"
 
 
 def _count(value: float | None) -> str:

@@ -47,7 +47,7 @@ def test_target_and_draft_fit_into_the_step(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["profile", manifest, *words])
     assert ran.exit_code == 0, ran.output
     (document,) = json.loads(ran.stdout)
-    overhead = document.pop("overhead")
+    computed = {name: document.pop(name) for name in ("overhead", "drift")}
     told = ArmProfile.model_validate(document)
     times = told.profile.decoding
     assert times is not None
@@ -64,5 +64,6 @@ def test_target_and_draft_fit_into_the_step(tmp_path: Path) -> None:
     assert told.profiled.mean_ms is not None
     assert told.profiled.n >= times.whole_steps
     assert times.target_ms + times.draft_ms < told.profiled.mean_ms * (1 + TOLERANCE)
-    assert overhead == told.overhead
+    assert computed == {"overhead": told.overhead, "drift": told.drift}
+    assert None not in computed.values()
     assert Path(told.trace_path).is_file()
