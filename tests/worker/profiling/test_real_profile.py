@@ -1,6 +1,7 @@
 """The bundled draft model on the real engine: its time is seen, the target's too, and they fit into the whole step."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,16 @@ TOLERANCE = 0.05
 """Of the whole step: scopes and steps are other spans, and a step that ends a request has no next."""
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place of its own, so that other tests' locks are none of ours; what runtimes said is taken over."""
+    said = Settings().home / "capabilities"
+    if said.is_dir():
+        shutil.copytree(said, tmp_path / "home" / said.name)
+    monkeypatch.setenv("VERDRAFT_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
 def written(directory: Path) -> tuple[Path, Path]:
     """The demo's manifest as a file, and its first workload's trace."""
     settings = Settings()
@@ -41,8 +52,8 @@ def written(directory: Path) -> tuple[Path, Path]:
     return directory / "manifest.json", directory / "trace.jsonl"
 
 
-def test_target_and_draft_fit_into_the_step(tmp_path: Path) -> None:
-    manifest, trace = map(str, written(tmp_path))
+def test_target_and_draft_fit_into_the_step(home: Path) -> None:
+    manifest, trace = map(str, written(home))
     words = ("--workload", "edit", "--trace", trace, "--arm", ARM, "--requests", str(REQUESTS), "--json")
     ran = CliRunner().invoke(app, ["profile", manifest, *words])
     assert ran.exit_code == 0, ran.output
