@@ -220,5 +220,5 @@ def test_every_latency_has_its_row_and_the_example_of_the_page_is_right(name: st
 
 def test_tokens_that_are_only_claimed_are_refused_not_counted() -> None:
     claimed = make_observation("low-0").model_copy(update={"chunk_tokens": (1, 2**63 - 1), "chunk_ns": (1, 2)})
-    with pytest.raises(EvidenceRefused, match="low-0.*claim"):
+    with pytest.raises(EvidenceRefused, match=r"low-0.*claim"):
         itl_token_ns(claimed)
