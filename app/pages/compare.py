@@ -1,5 +1,6 @@
 """The compare page: one typed query decides what is shown, and its canonical form is the page's address."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +18,9 @@ from app.figures import FIGURES, FigureText, describe
 from app.pages.forest import Axis, Strip, axis_for
 
 MISMATCHES_SHOWN = 20
+DRAWN_KEPT = 16
+_DRAWN: OrderedDict[int, tuple[Report, dict[str, FigureText]]] = OrderedDict()
+"""By the identity of a report, which is kept with it so that the identity stays its own."""
 
 Stratum = Annotated[str, StringConstraints(pattern=r"^(?:all|[a-z0-9][a-z0-9._-]{0,62}=[a-z0-9][a-z0-9._-]{0,62})$")]
 
@@ -174,9 +178,16 @@ def result_groups(report: Report, query: CompareQuery) -> list[ResultGroup]:
 
 
 def drawn_figures(report: Report) -> dict[str, FigureText]:
-    """Every figure that has something to show, in words; the page fetches the drawing itself."""
-    described = {name: describe(draw(report)) for name, draw in FIGURES.items()}
-    return {name: text for name, text in described.items() if text.rows}
+    """Every figure that has something to show, in words; the page fetches the drawing itself.
+
+    Drawn once for each report that is held in memory: drawing takes most of the page's time.
+    """
+    if id(report) not in _DRAWN:
+        described = {name: describe(draw(report)) for name, draw in FIGURES.items()}
+        _DRAWN[id(report)] = report, {name: text for name, text in described.items() if text.rows}
+    while len(_DRAWN) > DRAWN_KEPT:
+        _DRAWN.popitem(last=False)
+    return _DRAWN[id(report)][1]
 
 
 def token_window(mismatch: Mismatch) -> tuple[TokenPair, ...]:
