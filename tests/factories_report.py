@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from app.domain.manifest import Manifest
+from app.domain.output_position import AlongOutput
 from app.domain.report import (
     ArmResult,
     Correctness,
@@ -16,6 +17,7 @@ from app.domain.report import (
     SessionSummary,
     Verdict,
 )
+from app.domain.results import TokenCounts
 from app.domain.vocabulary import BASELINE_ARM, Regime, Saturation, VerdictWord
 from tests.factories import BASELINE, DRAFT, NGRAM, make_manifest
 
@@ -104,6 +106,11 @@ def sample_report(
         reconciliations=tuple(_reconciliations(complete)),
         sessions=tuple(_sessions(complete, failed_arm)),
         costs=tuple(_costs(failed_arm)) if complete else (),
+        controls=(),
+        findings=(),
+        memory=(),
+        mechanism=(),
+        devices=(),
         config_differences={invalid_arm: {"scheduler.async_scheduling": ("False", "True")}} if invalid_arm else {},
         not_shown=("Other hardware: every number is from cpu, 2 cores.",),
     )
@@ -166,9 +173,16 @@ def _result(arm: str, workload: str, load: str, stratum: str) -> ArmResult:
         ttft_ms=_quantiles(31.0),
         tpot_ms=_quantiles(4.2 / speed),
         itl_chunk_ms=_quantiles(4.3),
+        itl_token_ms=_quantiles(4.2 / speed),
+        queue_ms=_quantiles(0.4),
         e2e_ms=_quantiles(base / speed),
         lateness_ms=_quantiles(0.2),
         output_throughput_tps=estimate(RATES[load] * 62 * min(speed, 1.0), "tokens/s"),
+        request_throughput_rps=estimate(RATES[load], "requests/s"),
+        acceptance_along_output=AlongOutput(),
+        tokens=TokenCounts(
+            prompt=30 * offered, cached=0, requested=64 * offered, drafted=None, accepted=None, rejected=None, emitted=1
+        ),
         goodput_rps=estimate(RATES[load] * 0.97, "requests/s"),
         slo_attainment=estimate(0.97, "share", width=1.01),
         acceptance_rate=estimate(

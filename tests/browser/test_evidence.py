@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.pages import wording
 from tests.browser.conftest import Teller
 from tests.browser.story import Story
 from tests.conftest import LiveServer
@@ -25,7 +26,7 @@ def test_the_comparison_says_what_was_controlled_and_where_memory_went(page: Pag
     expect(page.get_by_text("Draft time: not observable")).to_be_visible()
     memory = page.get_by_role("region", name="Memory by arm")
     expect(memory.get_by_role("row", name="draft weights 0 B")).to_contain_text("700 MB")
-    expect(memory.get_by_role("row", name="activations at peak")).to_contain_text("–")
+    expect(memory.get_by_role("row", name="activations at peak")).to_contain_text(wording.UNKNOWN)
     expect(memory.get_by_role("row", name="KV cache holds")).to_contain_text("116,816 fewer")
 
 

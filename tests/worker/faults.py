@@ -138,9 +138,7 @@ def _with_gap(run: RunEvidence) -> RunEvidence:
 
 
 def _without(prefix: str) -> Change:
-    return lambda run: run.model_copy(
-        update={"series": tuple(s for s in run.series if not s.name.startswith(prefix))}
-    )
+    return lambda run: run.model_copy(update={"series": tuple(s for s in run.series if not s.name.startswith(prefix))})
 
 
 def _restarted(values: tuple[float, ...]) -> list[float]:
