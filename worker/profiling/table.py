@@ -18,9 +18,10 @@ DASH = "-"
 
 
 def show(console: Console, found: Sequence[ArmProfile]) -> None:
-    """Print them."""
+    """Print them; on a narrow console its lines wrap."""
+    console.width = max(console.width, WIDTH_MIN)
     for table in (_scopes(found), _steps(found), _engine(found)):
-        console.print(table, width=max(console.width, WIDTH_MIN), crop=False)
+        console.print(table)
     for told in found:
         for line in _lines(told):
             console.print(f"{told.arm}: {line}", soft_wrap=True, highlight=False)

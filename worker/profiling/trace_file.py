@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from app.domain.errors import EvidenceRefused
 from app.domain.step_profile import Span, span_of
 
 PATTERN = "*.pt.trace.json*"
-FIRST_RANK = "rank0."
+_FIRST_RANK = re.compile(r"rank-?0\.")
+"""``rank0.…`` in vLLM 0.32, ``…-rank-0.…`` in 0.27."""
 CHUNK_CHARACTERS = 1 << 20
 EVENT_CHARACTERS_MAX = 16 << 20
 _MARK = '"traceEvents"'
@@ -28,7 +30,7 @@ def find_trace(directory: Path) -> Path:
         raise EvidenceRefused.of(
             "trace", f"the profiler wrote none into {directory}", "read the engine's log beside it"
         )
-    return next((path for path in found if FIRST_RANK in path.name), found[0])
+    return next((path for path in found if _FIRST_RANK.search(path.name)), found[0])
 
 
 def read_spans(path: Path) -> list[Span]:

@@ -53,9 +53,10 @@ def test_a_trace_without_events_is_one(packed: Path) -> None:
     assert read_spans(packed) == []
 
 
-def test_the_first_rank_is_chosen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["dp0_pp0_tp{0}_rank{0}", "{1}-rank-{0}"])
+def test_the_first_rank_is_chosen(tmp_path: Path, name: str) -> None:
     with pytest.raises(EvidenceRefused, match="the profiler wrote none"):
         find_trace(tmp_path)
     for rank in (10, 1, 0):
-        (tmp_path / f"dp0_pp0_tp{rank}_rank{rank}.1.pt.trace.json.gz").touch()
-    assert "_rank0." in find_trace(tmp_path).name
+        (tmp_path / f"{name.format(rank, 90 - rank)}.1.pt.trace.json.gz").touch()
+    assert name.format(0, 90) in find_trace(tmp_path).name
