@@ -5,17 +5,22 @@ that accepted ``a`` tokens came as a chunk of ``a + 1``. Where steps without a d
 place the request is left out and counted, never guessed at.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-from app.domain.acceptance import draft_counts
 from app.domain.observation import RequestObservation
 from app.domain.statistics import Estimate, ratio_of_totals
 
 EDGES = (1, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 """Output tokens that were there before a step; the last range is open. 32,768 is where vllm#52873 begins."""
 UNIT = "accepted tokens / drafted token"
+
+Placed = npt.NDArray[np.int64]
+"""Drafted (first row) and accepted tokens by range."""
 
 Step = tuple[int, int, int]
 """Output tokens before it, drafted, accepted."""
@@ -43,12 +48,32 @@ class AlongOutput(BaseModel):
     drafting: int = 0
 
 
-def along_output(observations: Sequence[RequestObservation]) -> AlongOutput:
-    """Acceptance by output position over all observations; the interval's unit is the request."""
-    drafting = [o for o in observations if draft_counts(o).drafted]
-    placed = {i: found for i, o in enumerate(drafting) if (found := steps_of(o)) is not None}
-    ranges = (_range(low, high, placed.values()) for low, high in zip(EDGES, (*EDGES[1:], None), strict=True))
-    return AlongOutput(ranges=tuple(filter(None, ranges)), placed=len(placed), drafting=len(drafting))
+def along_output(placed: Iterable[tuple[str, Placed | None]]) -> AlongOutput:
+    """Acceptance by output position from each drafting request's ``placed_steps``, under its id.
+
+    A request is one cluster over all blocks, as everywhere.
+    """
+    drafting, found = 0, 0
+    requests: dict[str, Placed] = {}
+    for request_id, steps in placed:
+        drafting += 1
+        if steps is not None:
+            found += 1
+            requests[request_id] = requests[request_id] + steps if request_id in requests else steps
+    return AlongOutput(ranges=tuple(_ranges(list(requests.values()))), placed=found, drafting=drafting)
+
+
+def placed_steps(observation: RequestObservation) -> Placed | None:
+    """Drafted and accepted tokens of an answer by range; ``None`` where its steps cannot be placed."""
+    steps = steps_of(observation)
+    if steps is None:
+        return None
+    counts = np.zeros((2, len(EDGES)), dtype=np.int64)
+    for before, drafted, accepted in steps:
+        place = bisect_right(EDGES, before) - 1
+        counts[0, place] += drafted
+        counts[1, place] += accepted
+    return counts
 
 
 def steps_of(observation: RequestObservation) -> tuple[Step, ...] | None:
@@ -112,23 +137,15 @@ def _fits(accepted: int, tokens: int, *, last: bool) -> bool:
     return tokens == accepted + 1 or (last and tokens <= accepted)
 
 
-def _range(low: int, high: int | None, requests: Collection[tuple[Step, ...]]) -> OutputRange | None:
-    inside = [
-        [
-            (drafted, accepted)
-            for before, drafted, accepted in steps
-            if before >= low and (high is None or before < high)
-        ]
-        for steps in requests
-    ]
-    drafted = [sum(d for d, _ in steps) for steps in inside]
-    accepted = [sum(a for _, a in steps) for steps in inside]
-    if not sum(drafted):
-        return None
-    return OutputRange(
-        first=low,
-        last=None if high is None else high - 1,
-        drafted=sum(drafted),
-        accepted=sum(accepted),
-        rate=ratio_of_totals(accepted, drafted, UNIT),
-    )
+def _ranges(requests: Sequence[Placed]) -> Iterator[OutputRange]:
+    for place, (low, high) in enumerate(zip(EDGES, (*EDGES[1:], None), strict=True)):
+        drafted = [int(counts[0, place]) for counts in requests]
+        accepted = [int(counts[1, place]) for counts in requests]
+        if sum(drafted):
+            yield OutputRange(
+                first=low,
+                last=None if high is None else high - 1,
+                drafted=sum(drafted),
+                accepted=sum(accepted),
+                rate=ratio_of_totals(accepted, drafted, UNIT),
+            )

@@ -1,7 +1,7 @@
 """What each arm did, in itself: one ``ArmResult`` per condition and stratum, pooled over complete blocks."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
@@ -33,7 +33,7 @@ from app.domain.latency import (
 )
 from app.domain.manifest import Slo
 from app.domain.observation import RequestObservation
-from app.domain.output_position import AlongOutput, along_output
+from app.domain.output_position import AlongOutput, Placed, along_output, placed_steps
 from app.domain.pairing import ALL, CompleteBlocks, strata_of, within
 from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import (
@@ -115,21 +115,36 @@ def arm_results(
     evidence: ExperimentEvidence, blocks: CompleteBlocks, saturation: Mapping[Condition, Saturation]
 ) -> tuple[ArmResult, ...]:
     """Every condition and stratum of the manifest, in its order."""
+    conditions = expand(evidence.manifest)
+    return tuple(r for c in conditions for r in _of_condition(evidence, c, blocks.of(c), saturation[c]))
+
+
+def _of_condition(
+    evidence: ExperimentEvidence, condition: Condition, runs: Sequence[RunEvidence], saturation: Saturation
+) -> Iterator[ArmResult]:
     blind = without_request_counts(evidence)
-    return tuple(
-        _arm_result(
+    told = not any((run.block, run.arm) in blind for run in runs)
+    labels = evidence.labels.get(condition.workload, ())
+    placed = _placed(runs) if told else {}
+    for stratum, members in strata_of(labels).items():
+        yield _arm_result(
             condition,
             stratum,
             members,
-            blocks.of(condition),
-            asked={r.request_id: r.max_tokens for r in evidence.labels.get(condition.workload, ())},
-            counts_per_request=not any((run.block, run.arm) in blind for run in blocks.of(condition)),
+            runs,
+            asked={r.request_id: r.max_tokens for r in labels},
+            placed=placed,
+            counts_per_request=told,
             slo=evidence.manifest.slo,
-            saturation=saturation[condition],
+            saturation=saturation,
         )
-        for condition in expand(evidence.manifest)
-        for stratum, members in strata_of(evidence.labels.get(condition.workload, ())).items()
-    )
+
+
+def _placed(runs: Sequence[RunEvidence]) -> dict[tuple[int, str], Placed | None]:
+    """(block, request) of what drafted → where; once for all strata."""
+    return {
+        (run.block, o.request_id): placed_steps(o) for run in runs for o in run.observations if draft_counts(o).drafted
+    }
 
 
 def _arm_result(
@@ -139,6 +154,7 @@ def _arm_result(
     runs: Sequence[RunEvidence],
     *,
     asked: Mapping[str, int | None],
+    placed: Mapping[tuple[int, str], Placed | None],
     counts_per_request: bool,
     slo: Slo,
     saturation: Saturation,
@@ -176,7 +192,7 @@ def _arm_result(
         mean_length_emit=told.emit,
         acceptance_by_position=told.positions.unconditional,
         conditional_acceptance_by_position=told.positions.conditional,
-        acceptance_along_output=along_output(offered) if counts_per_request else AlongOutput(),
+        acceptance_along_output=along_output((name, steps) for (_, name), steps in placed.items() if name in members),
         tokens=_tokens(offered, asked, counts_per_request=counts_per_request),
         saturation=saturation,
     )

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from app.domain.observation import RequestObservation, SpeculationCounts
-from app.domain.output_position import along_output, steps_of
+from app.domain.output_position import along_output, placed_steps, steps_of
 from tests.domain.evidence_factory import make_observation
 
 
@@ -53,7 +53,7 @@ def test_what_fits_in_no_way_or_in_more_than_one_is_left_out(
     chunks: tuple[int, ...], steps: list[tuple[int, int]]
 ) -> None:
     assert steps_of(answer(chunks, steps)) is None
-    along = along_output([answer(chunks, steps)])
+    along = along_output([("low-0", placed_steps(answer(chunks, steps)))])
     assert (along.placed, along.drafting, along.ranges) == (0, 1, ())
 
 
@@ -69,10 +69,17 @@ def simulated(seed: int, rate_of: dict[int, float], tokens: int = 200) -> Reques
 
 
 def test_a_change_along_the_output_is_recovered() -> None:
-    along = along_output([simulated(seed, {0: 0.9, 64: 0.4}) for seed in range(200)])
+    along = along_output((str(seed), placed_steps(simulated(seed, {0: 0.9, 64: 0.4}))) for seed in range(200))
     assert along.placed == along.drafting == 200
     rates = {part.first: part.rate.value for part in along.ranges}
     assert all(0.75 < (rates[first] or 0) < 0.90 for first in (1, 16, 32))
     assert all(0.10 < (rates[first] or 0) < 0.25 for first in (64, 128))
     assert [part.last for part in along.ranges] == [15, 31, 63, 127, 255]
     assert sum(part.accepted for part in along.ranges) > 0
+
+
+def test_a_request_of_several_blocks_is_one_cluster() -> None:
+    blocks = [("same", placed_steps(simulated(seed, {0: 0.7}))) for seed in range(5)]
+    along = along_output(blocks)
+    assert along.placed == 5
+    assert {part.rate.n for part in along.ranges} == {1}
