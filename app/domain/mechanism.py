@@ -23,7 +23,7 @@ PREFIX_QUERIES, PREFIX_HITS = "vllm:prefix_cache_queries_total", "vllm:prefix_ca
 MS_PER_S = 1000
 DRAFT_IS_HIDDEN = (
     "not observable: this engine's metrics time a whole step, in which drafting and verification follow each other; "
-    "only a profiling run apart from timing tells them apart"
+    "`verdraft profile` tells them apart, in a run apart from timing"
 )
 NOT_SCRAPED = "not observable: the engine exposes no such metric, or it was not scraped"
 NOT_SAMPLED = "not observable: {}"
