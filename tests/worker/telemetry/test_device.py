@@ -1,6 +1,7 @@
 """What a driver says comes out as it is, and what it does not say comes out as its words."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,14 @@ def reader(request: pytest.FixtureRequest, gpus: FakeGpus, monkeypatch: pytest.M
 
 
 def test_the_engines_memory_and_the_strangers_are_told_apart(gpus: FakeGpus, reader: NvmlReader) -> None:
-    mine, parent = os.getpid(), os.getppid()
-    assert told(gpus, reader, [[mine, 3 * GIB], [1, GIB], [parent, GIB]], mine, parent) == (4 * GIB, 1)
-    assert told(gpus, reader, [[mine, None], [parent, GIB]], mine, parent) == (occupancy.NOT_TOLD, 0)
-    assert told(gpus, reader, [], mine) == (0, 0)
+    mine = os.getpid()
+    with subprocess.Popen(("sleep", "60")) as child:
+        try:
+            assert told(gpus, reader, [[mine, 3 * GIB], [1, GIB], [child.pid, GIB]], mine, child.pid) == (4 * GIB, 1)
+            assert told(gpus, reader, [[mine, None], [child.pid, GIB]], mine, child.pid) == (occupancy.NOT_TOLD, 0)
+            assert told(gpus, reader, [], mine) == (0, 0)
+        finally:
+            child.kill()
 
 
 def test_a_process_that_nobody_can_see_is_no_stranger_at_first(gpus: FakeGpus, reader: NvmlReader) -> None:
