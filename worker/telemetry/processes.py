@@ -13,6 +13,8 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _INITIAL_NAMESPACE = 0xEFFFFFFC
 """The inode that Linux gives the pid namespace of the host."""
+_ENDED = (b"Z", b"X")
+"""An orphan of the engine stays so until the worker, to which it fell, has waited for it."""
 _YOUTH_S = 3.0
 """Between fork and exec a process still has its parent's environment, so young ones are looked at again."""
 
@@ -31,12 +33,14 @@ class Usage:
 
 
 def usage(pid: int) -> Usage | None:
-    """What the process uses; ``None`` where there is none."""
+    """What the process uses; ``None`` where there is none, or only its entry is left for its parent to read."""
     try:
         text = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
         return None
     fields = text.rpartition(b")")[2].split()  # the command before it may hold spaces and brackets
+    if fields[0] in _ENDED:
+        return None
     own, waited_for = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
     return Usage(
         parent=int(fields[1]),

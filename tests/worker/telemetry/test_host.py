@@ -1,7 +1,10 @@
 """Whose processor time it was; amounts are processor seconds, whatever the clock on the wall did meanwhile."""
 
+import ctypes
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,7 @@ from worker.telemetry.names import (
 from worker.telemetry.plan import SamplingPlan
 
 BURN_S = 0.5
+_SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37
 TICK_S = 0.011
 """Linux tells a process's time in hundredths of a second."""
 MIB = 1024**2
@@ -77,6 +81,17 @@ def test_memory_that_the_engine_takes_is_seen() -> None:
     assert grown(before, after, ENGINE_RSS) == pytest.approx(64 * MIB, rel=0.05)
 
 
+@pytest.fixture(params=[False, True], ids=["init's orphans", "our orphans"])
+def orphans(request: pytest.FixtureRequest) -> Iterator[None]:
+    """To whom a grandchild falls whose parent has ended: a worker takes its engine's, and waits for them later."""
+    libc, before = ctypes.CDLL(None), ctypes.c_int()
+    libc.prctl(_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    libc.prctl(_SET_CHILD_SUBREAPER, int(request.param), 0, 0, 0)
+    yield
+    libc.prctl(_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("orphans")
 def test_a_double_fork_into_another_session_is_found_by_its_mark_and_its_time_stays_when_it_ends() -> None:
     with Burner(detached=True, MARK="of-the-engine") as engine, Burner(MARK="of-another") as stranger:
         engine.first_has_ended()
@@ -91,6 +106,8 @@ def test_a_double_fork_into_another_session_is_found_by_its_mark_and_its_time_st
             pass
     assert grown(before, after, ENGINE_CPU) == pytest.approx(BURN_S, abs=5 * TICK_S)
     assert reader.read()[ENGINE_CPU] == NO_ENGINE_FOUND
+    with suppress(ChildProcessError):
+        os.waitpid(left, 0)
 
 
 def test_a_host_has_clocks_and_says_what_it_cannot_tell() -> None:
