@@ -22,6 +22,7 @@ from app.domain.observation import RequestObservation
 from app.domain.run_summary import summarise
 from app.domain.series import Series
 from app.domain.startup import StartupWarning
+from app.domain.verified import VerificationRecord
 from app.evidence.repository import EvidenceRepository
 from app.leases.repository import ClaimedBlock
 from app.runs.facts import SessionFacts
@@ -39,10 +40,12 @@ class Recorder:
     artifacts: ArtifactStore
     patience_s: float
 
-    async def start_session(self, arm: str, position: int) -> UUID:
-        """A new session in state STARTING."""
+    async def start_session(self, arm: str, position: int, *, diagnosing: bool = False) -> UUID:
+        """A new session in state STARTING; one that is ``diagnosing`` measures nothing."""
         block = self.block
-        return await self._write(lambda runs: runs.start_session(block.id, block.fence, arm, position))
+        return await self._write(
+            lambda runs: runs.start_session(block.id, block.fence, arm, position, diagnosing=diagnosing)
+        )
 
     async def move_session(self, session_id: UUID, state: SessionState, failure: Failure | None = None) -> None:
         """One legal move of the session's state."""
@@ -55,6 +58,10 @@ class Recorder:
     async def record_warnings(self, session_id: UUID, warnings: tuple[StartupWarning, ...]) -> None:
         """The known warnings of the whole log, when the session is over."""
         await self._write(lambda runs: runs.record_warnings(session_id, self.block.fence, warnings))
+
+    async def record_verification(self, session_id: UUID, record: VerificationRecord) -> None:
+        """What the server was asked beside its runs; a later record replaces an earlier one."""
+        await self._write(lambda runs: runs.record_verification(session_id, self.block.fence, record))
 
     async def archive(
         self, kind: str, source: Path, *, session_id: UUID | None = None, run_id: UUID | None = None
@@ -95,6 +102,8 @@ class Recorder:
         observations: tuple[RequestObservation, ...] = (),
         controls: tuple[Control, ...] = (),
         unobservable: Mapping[str, str] | None = None,
+        scorer: str | None = None,
+        scores: Mapping[str, float] | None = None,
     ) -> None:
         """The run's last word, with the summary and the controls that the live page shows."""
         summary = summarise(observations) if observations else None
@@ -110,6 +119,8 @@ class Recorder:
                 summary=summary,
                 controls=controls,
                 unobservable=unobservable,
+                scorer=scorer,
+                scores=scores,
             )
 
         await self._write(finish)

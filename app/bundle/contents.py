@@ -23,7 +23,7 @@ from app.bundle.index import (
 )
 from app.bundle.tables import OBSERVATION_SCHEMA, SERIES_SCHEMA, Table, observations_of, series_of
 from app.domain.errors import DomainError
-from app.domain.evidence import ExperimentEvidence, RequestLabels, RunEvidence, SessionEvidence, labels_of
+from app.domain.evidence import ExperimentEvidence, RequestLabels, RunEvidence, SessionEvidence, labels_of, split
 from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation
 from app.domain.series import Series
@@ -48,6 +48,7 @@ class Contents:
 
     manifest: Manifest
     sessions: tuple[SessionEvidence, ...]
+    """Those that diagnose are among them."""
     runs: tuple[RunEvidence, ...]
     """Without observations and series."""
     artifacts: tuple[ArtifactLine, ...]
@@ -74,7 +75,7 @@ class Contents:
             manifest=self.manifest,
             labels=self.labels,
             content_valid=self.content_valid,
-            sessions=self.sessions,
+            **split(self.sessions),
             runs=tuple(runs),
         )
 

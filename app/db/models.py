@@ -119,8 +119,19 @@ class SessionRow(Base):
     canary: Mapped[Json | None]
     flags_left_out: Mapped[Json] = mapped_column(default=dict)
     config_source: Mapped[ConfigSource | None] = mapped_column(word(ConfigSource, "config_source"))
+    diagnosing: Mapped[bool] = mapped_column(server_default="false")
+    """It measures nothing: it answers again what arms answered differently."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     finished_at: Mapped[datetime | None]
+
+
+class VerificationRow(Base):
+    """What a session's server was asked beside its runs; ``document`` is canonical JSON under zstd."""
+
+    __tablename__ = "verification"
+
+    session_id: Mapped[UUID] = mapped_column(ForeignKey(SessionRow.id, ondelete="CASCADE"), primary_key=True)
+    document: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class RunRow(Base):
@@ -146,6 +157,9 @@ class RunRow(Base):
     """What was controlled in this run alone, each with its figure, threshold and outcome."""
     unobservable: Mapped[Json] = mapped_column(default=dict)
     """Sampled quantity → why it was missing at some time."""
+    scorer: Mapped[str | None]
+    scores: Mapped[Json] = mapped_column(default=dict)
+    """Request id → score of its answer, 0 to 1."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     finished_at: Mapped[datetime | None]
 

@@ -3,7 +3,8 @@
 A report is a pure function of this and of the analysis version.
 """
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,6 +18,7 @@ from app.domain.series import Series
 from app.domain.startup import CanaryFacts, ConfigSource, StartupWarning
 from app.domain.trace import Requests
 from app.domain.trace_request import TraceRequest
+from app.domain.verified import VerificationRecord
 from app.domain.vocabulary import WARMUP, FailureClass, Sha256
 
 
@@ -64,6 +66,10 @@ class RunEvidence(_Frozen):
     """What was sampled while it ran: the engine's metrics, its devices and its host."""
     unobservable: dict[str, str] = {}
     """Sampled quantity → why it was missing at some time."""
+    scorer: str | None = None
+    """Name and version of what scored its answers; ``None`` where the manifest names none."""
+    scores: dict[str, float] = {}
+    """Request id → score of its answer, 0 to 1; only answers that are complete are scored."""
 
 
 class SessionEvidence(_Frozen):
@@ -94,6 +100,10 @@ class SessionEvidence(_Frozen):
     config_source: ConfigSource | None = None
     accelerators: tuple[str, ...] = ()
     """``host/name`` of each accelerator it had; empty in sessions recorded before this was noted."""
+    diagnosing: bool = False
+    """It measured nothing: it answered again what arms had answered differently."""
+    verification: VerificationRecord | None = None
+    """What it was asked after its runs; ``None`` where it was asked nothing."""
 
     @property
     def counts_per_request(self) -> bool:
@@ -122,6 +132,23 @@ class ExperimentEvidence(_Frozen):
     content_valid: dict[str, bool]
     sessions: tuple[SessionEvidence, ...]
     runs: tuple[RunEvidence, ...]
+    diagnoses: tuple[SessionEvidence, ...] = ()
+    """Fresh servers that answered again, alone, what arms had answered differently; they measured nothing."""
+
+
+class Sessions(TypedDict):
+    """The servers of an experiment by what they were for, as ``ExperimentEvidence`` takes them."""
+
+    sessions: tuple[SessionEvidence, ...]
+    diagnoses: tuple[SessionEvidence, ...]
+
+
+def split(sessions: Iterable[SessionEvidence]) -> Sessions:
+    """Those that measured apart from those that only answered again, each in the given order."""
+    found = tuple(sessions)
+    return Sessions(
+        sessions=tuple(s for s in found if not s.diagnosing), diagnoses=tuple(s for s in found if s.diagnosing)
+    )
 
 
 def labels_of(trace: Requests) -> tuple[RequestLabels, ...]:

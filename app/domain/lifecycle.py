@@ -37,6 +37,7 @@ class SessionState(StrEnum):
     STARTING = "STARTING"
     WARMING = "WARMING"
     MEASURING = "MEASURING"
+    VERIFYING = "VERIFYING"
     DRAINING = "DRAINING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -81,8 +82,9 @@ BLOCK_MOVES: Mapping[BlockState, frozenset[BlockState]] = {
 }
 SESSION_MOVES: Mapping[SessionState, frozenset[SessionState]] = {
     _S.STARTING: frozenset({_S.WARMING, _S.FAILED, _S.CANCELED, _S.LOST}),
-    _S.WARMING: frozenset({_S.MEASURING, _S.FAILED, _S.CANCELED, _S.LOST}),
-    _S.MEASURING: frozenset({_S.DRAINING, _S.FAILED, _S.CANCELED, _S.LOST}),
+    _S.WARMING: frozenset({_S.MEASURING, _S.VERIFYING, _S.FAILED, _S.CANCELED, _S.LOST}),
+    _S.MEASURING: frozenset({_S.VERIFYING, _S.DRAINING, _S.FAILED, _S.CANCELED, _S.LOST}),
+    _S.VERIFYING: frozenset({_S.DRAINING, _S.FAILED, _S.CANCELED, _S.LOST}),
     _S.DRAINING: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELED, _S.LOST}),
     _S.SUCCEEDED: frozenset(),
     _S.FAILED: frozenset(),

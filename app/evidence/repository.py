@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 from sqlalchemy import func, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -24,6 +24,7 @@ from app.db.models import (
     SeriesRow,
     SessionRow,
     TraceRow,
+    VerificationRow,
 )
 from app.db.repository import Fenced, counts, hold_run, hold_session
 from app.db.session import driver
@@ -35,6 +36,7 @@ from app.domain.evidence import (
     RunEvidence,
     SessionEvidence,
     labels_of,
+    split,
 )
 from app.domain.lifecycle import BlockState
 from app.domain.manifest import Manifest
@@ -45,6 +47,7 @@ from app.evidence.packing import PackedTrace, StoredTrace, pack_trace, unpack_li
 from app.evidence.rows import COPY_SERIES, COPY_STATEMENT, SELECT_RUNS, Row, by_run, copy_blocks, series_blocks
 from app.evidence.schemas import ArtifactRead
 from app.evidence.stretches import joined_series, stretches_of
+from app.runs.packing import unpack_verification
 
 _COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
 
@@ -162,7 +165,7 @@ class EvidenceRepository:
             manifest=manifest,
             labels={name: labels_of(trace) for name, trace in traces.items()},
             content_valid={name: trace.header.content_valid for name, trace in traces.items()},
-            sessions=tuple(session for _, session in await self.session_records(experiment_id)),
+            **split(session for _, session in await self.session_records(experiment_id)),
             runs=await self._runs(experiment_id),
         )
 
@@ -184,16 +187,17 @@ class EvidenceRepository:
         )
 
     async def session_records(self, experiment_id: str) -> tuple[tuple[UUID, SessionEvidence], ...]:
-        """The sessions that the analysis may read, each with its id."""
+        """The sessions that the analysis may read, each with its id; those that diagnose are among them."""
         query = (
-            select(SessionRow, BlockRow.index)
+            select(SessionRow, BlockRow.index, VerificationRow.document)
             .join(BlockRow, BlockRow.id == SessionRow.block_id)
+            .outerjoin(VerificationRow, VerificationRow.session_id == SessionRow.id)
             .where(BlockRow.experiment_id == experiment_id, BlockRow.state.in_(_COMMITTED))
             .where(counts())
             .order_by(BlockRow.index, SessionRow.position, SessionRow.started_at)
         )
         rows = (await self._session.execute(query)).all()
-        return tuple((row.id, _session_evidence(row, index)) for row, index in rows)
+        return tuple((row.id, _session_evidence(row, index, document)) for row, index, document in rows)
 
     async def run_records(self, experiment_id: str) -> tuple[RunRecord, ...]:
         """The runs that the analysis may read, without what was seen in them."""
@@ -262,13 +266,10 @@ def _known(fence: int | None, what: str) -> int:
     return fence
 
 
-def _session_evidence(row: SessionRow, block: int) -> SessionEvidence:
-    return SessionEvidence.model_validate(
-        {
-            "block": block,
-            **{name: getattr(row, name) for name in SessionEvidence.model_fields if name != "block"},
-        }
-    )
+def _session_evidence(row: SessionRow, block: int, document: bytes | None) -> SessionEvidence:
+    joined = {"block": block, "verification": document and unpack_verification(document)}
+    own = {name: getattr(row, name) for name in SessionEvidence.model_fields if name not in joined}
+    return SessionEvidence.model_validate({**own, **joined})
 
 
 def _run_evidence(run: RunRow, arm: str, block: int) -> RunEvidence:
@@ -282,4 +283,6 @@ def _run_evidence(run: RunRow, arm: str, block: int) -> RunEvidence:
         failure=None if run.failure is None else Failure.model_validate(run.failure),
         counters=None if run.counters is None else CounterDeltas.model_validate(run.counters),
         unobservable={name: str(why) for name, why in run.unobservable.items()},
+        scorer=run.scorer,
+        scores=TypeAdapter(dict[str, float]).validate_python(run.scores),
     )

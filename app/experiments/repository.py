@@ -128,7 +128,7 @@ class ExperimentRepository:
                 SessionRow, BlockRow.experiment_id, BlockRow.index, func.extract("epoch", until - SessionRow.started_at)
             )
             .join(BlockRow, BlockRow.id == SessionRow.block_id)
-            .where(BlockRow.experiment_id.in_(facts), shown())
+            .where(BlockRow.experiment_id.in_(facts), SessionRow.diagnosing.is_(False), shown())
             .order_by(BlockRow.index, SessionRow.position)
         )
         for row, digest, block, wall_s in (await self._session.execute(query)).all():

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import ImportedResultRow
 from app.domain.errors import NotFound
-from app.domain.evidence import ExperimentEvidence, RunEvidence, labels_of
+from app.domain.evidence import ExperimentEvidence, RunEvidence, labels_of, split
 from app.domain.observation import RequestObservation
 from app.evidence.repository import EvidenceRepository, RunRecord
 from app.evidence.rows import by_run
@@ -79,7 +79,7 @@ class ExportRepository:
             manifest=manifest,
             labels={name: labels_of(trace) for name, trace in traces.items()},
             content_valid={name: trace.header.content_valid for name, trace in traces.items()},
-            sessions=tuple(session for _, session in await self._evidence.session_records(experiment_id)),
+            **split(session for _, session in await self._evidence.session_records(experiment_id)),
             runs=tuple(record.evidence for record in records),
         )
         return ExportSource(evidence, records)

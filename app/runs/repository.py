@@ -9,10 +9,11 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from sqlalchemy import func, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.base import Json
-from app.db.models import BlockRow, RunRow, SessionRow
+from app.db.models import BlockRow, RunRow, SessionRow, VerificationRow
 from app.db.repository import failure_document, hold, hold_run, hold_session, storable, touch
 from app.domain.condition import Condition
 from app.domain.control import Control
@@ -29,7 +30,9 @@ from app.domain.lifecycle import (
 from app.domain.resume import EarlierSession
 from app.domain.run_summary import RunSummary
 from app.domain.startup import StartupWarning
+from app.domain.verified import VerificationRecord
 from app.runs.facts import SessionFacts
+from app.runs.packing import pack_verification
 
 
 class SessionRepository:
@@ -43,8 +46,9 @@ class SessionRepository:
         counted_for = func.coalesce(SessionRow.adopted_fence, SessionRow.fence)
         before = select(func.max(counted_for)).where(SessionRow.block_id == block_id, counted_for < fence)
         counted = counted_for == before.scalar_subquery()
+        measured = SessionRow.diagnosing.is_(False)
         idle_s = func.extract("epoch", func.now() - SessionRow.finished_at)
-        query = select(SessionRow, idle_s).where(SessionRow.block_id == block_id, counted)
+        query = select(SessionRow, idle_s).where(SessionRow.block_id == block_id, counted, measured)
         rows = (await self._session.execute(query)).all()
         return [await self._earlier(row, float(seconds or 0)) for row, seconds in rows]
 
@@ -55,8 +59,10 @@ class SessionRepository:
         await self._session.execute(update(SessionRow).where(*these).values(adopted_fence=fence))
         await touch(self._session, experiment_id)
 
-    async def start_session(self, block_id: UUID, fence: int, arm: str, position: int) -> UUID:
-        """Record that a fresh server of ``arm`` is being started."""
+    async def start_session(
+        self, block_id: UUID, fence: int, arm: str, position: int, *, diagnosing: bool = False
+    ) -> UUID:
+        """Record that a fresh server of ``arm`` is being started; one that is ``diagnosing`` measures nothing."""
         experiment_id = await hold(self._session, BlockRow.id == block_id, fence)
         facts = select(BlockRow.attempt, BlockRow.accelerators).where(BlockRow.id == block_id)
         attempt, accelerators = (await self._session.execute(facts)).one()
@@ -68,6 +74,7 @@ class SessionRepository:
             arm=arm,
             position=position,
             state=SessionState.STARTING,
+            diagnosing=diagnosing,
         )
         self._session.add(row)
         await self._session.flush()
@@ -128,6 +135,16 @@ class SessionRepository:
         )
         await touch(self._session, experiment_id)
 
+    async def record_verification(self, session_id: UUID, fence: int, record: VerificationRecord) -> None:
+        """Keep what the session's server was asked beside its runs; a later record replaces an earlier one."""
+        experiment_id = await hold_session(self._session, session_id, fence)
+        document = pack_verification(record)
+        row = insert(VerificationRow).values(session_id=session_id, document=document)
+        await self._session.execute(
+            row.on_conflict_do_update(index_elements=["session_id"], set_={"document": document})
+        )
+        await touch(self._session, experiment_id)
+
     async def start_run(self, session_id: UUID, fence: int, workload: str, load: str, attempt: int = 1) -> UUID:
         """Record that a replay begins; ``attempt`` counts from 1."""
         experiment_id = await hold_session(self._session, session_id, fence)
@@ -155,6 +172,8 @@ class SessionRepository:
         summary: RunSummary | None,
         controls: Sequence[Control] = (),
         unobservable: Mapping[str, str] | None = None,
+        scorer: str | None = None,
+        scores: Mapping[str, float] | None = None,
     ) -> None:
         """End a run with its counters, live summary and controls; raises ``Fenced`` or ``IllegalTransition``."""
         experiment_id = await hold_run(self._session, run_id, fence)
@@ -168,6 +187,8 @@ class SessionRepository:
                 summary=_maybe(summary),
                 controls=[_document(control) for control in controls],
                 unobservable=storable({**(unobservable or {})}),
+                scorer=scorer,
+                scores=storable({**(scores or {})}),
                 finished_at=func.clock_timestamp(),
             )
             .returning(RunRow.id)

@@ -40,6 +40,7 @@ class SessionRead(_Read):
     canary: CanaryFacts | None
     flags_left_out: dict[str, str]
     config_source: ConfigSource | None
+    diagnosing: bool
     started_at: datetime
     finished_at: datetime | None
 
