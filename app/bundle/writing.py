@@ -159,11 +159,12 @@ def write_evidence(directory: Path, evidence: ExperimentEvidence, traces: Mappin
     with BundleWriter(directory, evidence.manifest) as writer:
         for key, trace in traces.items():
             writer.add_trace(key, trace.encode().splitlines())
-        writer.add_sessions(evidence.sessions)
+        sessions = (*evidence.sessions, *evidence.diagnoses)
+        writer.add_sessions(sessions)
         writer.add_artifacts(
             [
                 ArtifactLine(kind="startup-log", sha256=s.log_sha256, bytes=0, session=place, included=False)
-                for place, s in enumerate(evidence.sessions)
+                for place, s in enumerate(sessions)
                 if s.log_sha256 is not None
             ]
         )

@@ -22,6 +22,7 @@ from app.evidence.chunks import write_chunks
 from tests.bundle.making import Change, changed, edited_report, edited_rows, make_bundle
 from tests.domain.evidence_factory import Dials, make_evidence, make_manifest
 from tests.factories import encode_lines, trace_lines
+from tests.factories_verification import RECORD
 
 LOADS = ({"name": "low", "rate_rps": 1.0}, {"name": "high", "rate_rps": 2.0})
 REQUESTS = 12
@@ -47,7 +48,12 @@ def measured() -> tuple[ExperimentEvidence, dict[str, Trace]]:
     seen, *rest = first.observations
     odd = seen.model_copy(update={"text": "nul \x00 é 漢 \U0001f600", "logprobs": (-0.5, 0.0)})
     first = first.model_copy(update={"observations": (odd, *rest)})
-    changes = {"runs": (first, *others), "labels": {"copy": labels_of(trace)}}
+    changes = {
+        "runs": (first.model_copy(update={"scorer": "exact/1", "scores": {seen.request_id: 0.5}}), *others),
+        "labels": {"copy": labels_of(trace)},
+        "sessions": tuple(s.model_copy(update={"verification": RECORD}) for s in evidence.sessions),
+        "diagnoses": (evidence.sessions[0].model_copy(update={"diagnosing": True, "position": 2}),),
+    }
     return evidence.model_copy(update=changes), {trace.digest: trace}
 
 
@@ -83,7 +89,8 @@ def test_the_evidence_comes_back_exactly_and_twice_as_the_same_bytes(
     assert [tuple(run.series) for run in again.runs] == [run.series for run in evidence.runs]
     bare = {"observations": (), "series": ()}
     assert [r.model_copy(update=bare) for r in again.runs] == [r.model_copy(update=bare) for r in evidence.runs]
-    assert (again.manifest, again.sessions, again.labels) == (evidence.manifest, evidence.sessions, evidence.labels)
+    assert (again.manifest, again.labels) == (evidence.manifest, evidence.labels)
+    assert (again.sessions, again.diagnoses) == (evidence.sessions, evidence.diagnoses)
     (tmp_path / "second").mkdir()
     assert make_bundle(tmp_path / "second", evidence, traces).read_bytes() == bundle.read_bytes()
 
