@@ -122,6 +122,8 @@ class RequestLabels(_Frozen):
     """The trace itself ends this request early; that is no failure of the engine."""
     max_tokens: int | None = None
     """Output tokens that were asked for at most; absent in evidence recorded before this was kept."""
+    is_sampled: bool = False
+    """The request itself asks for a temperature above 0, whatever the manifest says."""
 
 
 class ExperimentEvidence(_Frozen):
@@ -165,4 +167,5 @@ def label_of(request: TraceRequest) -> RequestLabels:
         reference=request.reference,
         planned_end=request.planned_end,
         max_tokens=request.max_tokens,
+        is_sampled=request.sampling is not None and bool(request.sampling.temperature),
     )

@@ -63,6 +63,23 @@ class ForcedChoice(_Frozen):
     alternatives: tuple[Alternative, ...]
 
 
+class ScoredAnswer(_Frozen):
+    """How an arm's sampled answer fits the target, by one target-only server; fields as ``sampled_places.Fit``."""
+
+    arm: str
+    mode: VerificationMode
+    workload: str
+    request_id: str
+    repeat: int
+    places: int
+    outside: int
+    log_likelihood: float
+    surplus: float
+    variance: float
+    top_surplus: float
+    top_variance: float
+
+
 class VerificationRecord(_Frozen):
     """All that one server was asked beside its runs."""
 
@@ -72,3 +89,7 @@ class VerificationRecord(_Frozen):
     """Whether ``logit`` is one; where the runtime cannot tell them it is a log probability."""
     left_out: dict[str, str] = {}
     """What was not asked → why."""
+    scored: tuple[ScoredAnswer, ...] = ()
+    """Sampled answers of any arm of the block, scored by this server; a target-only one."""
+    token_texts: dict[int, str] = {}
+    """What some token ids say, for people."""
