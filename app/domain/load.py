@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.domain.refusals import Flaw, refuse
+from app.domain.scoring.terms import Quality
 from app.domain.vocabulary import WARMUP, Name, RateKind, Regime, Sha256
 
 RATE_RPS_MAX: Final = 10_000
@@ -17,10 +18,14 @@ class _Frozen(BaseModel):
 
 
 class WorkloadRef(_Frozen):
-    """A frozen trace by name and content address."""
+    """A frozen trace by name and content address, and what makes its answers right."""
 
     name: Name
     trace: Sha256
+    quality: Quality | None = None
+    """How its answers are scored; absent: they are not."""
+    degenerate_margin: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """By how much more often an arm's answers may be degenerate than target-only's; absent: 0.02."""
 
 
 class LoadPoint(_Frozen):

@@ -109,6 +109,17 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "arms[].speculation.synthetic_acceptance_length": st.floats(1, 5),
     "workloads[].name": _NAME,
     "workloads[].trace": _SHA,
+    "workloads[].degenerate_margin": st.floats(0.001, 0.999),
+    "workloads[].quality.scorer": st.sampled_from(["exact", "normalised"]),
+    "workloads[].quality.correct_from": st.floats(0.001, 1),
+    "workloads[].quality.margin": st.floats(0.001, 0.999),
+    "workloads[].quality.samples": st.integers(1, 1_000_000),
+    "workloads[].quality.pattern": st.sampled_from(["[a-z]+", "(a+)+", "yes|no"]),
+    "workloads[].quality.json_schema": st.sampled_from(['{"type":"integer"}', '{"const":null}', "{}"]),
+    "workloads[].quality.absolute_tolerance": st.floats(0, 1e300),
+    "workloads[].quality.relative_tolerance": st.floats(0, 1e300),
+    "workloads[].quality.measure": st.sampled_from(["token_f1", "rouge_l"]),
+    "workloads[].quality.timeout_s": st.floats(0.1, 60),
     "loads[].name": _NAME.filter(lambda name: name != "warmup"),
     "loads[].regime": st.sampled_from(["latency", "serving"]),
     "loads[].rate_rps": st.floats(0.001, 10_000),
@@ -127,6 +138,15 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 ONE_VALUE = {"format", "session_policy", "family.correction", "loads[].kind"}
 """Fields whose value follows from the rest, or of which there is only one yet."""
+
+_QUALITIES: tuple[dict[str, Any], ...] = (
+    {"scorer": "exact", "correct_from": 0.9, "margin": 0.05, "samples": 100},
+    {"scorer": "regex", "pattern": "[a-c]"},
+    {"scorer": "json_schema", "json_schema": '{"type":"object"}'},
+    {"scorer": "numeric", "absolute_tolerance": 0.5, "relative_tolerance": 0.01},
+    {"scorer": "overlap", "correct_from": 0.8, "measure": "rouge_l"},
+    {"scorer": "unit_tests", "timeout_s": 2},
+)
 
 _MODEL_KEYS: dict[str, Any] = {
     "draft_sample_method": "greedy",
@@ -198,6 +218,10 @@ def full_document() -> dict[str, Any]:
             _arm("draft", Method.DRAFT_MODEL, DRAFT, **_MODEL_KEYS),
             _arm("mtp", Method.MTP, index_share_for_mtp_iteration=False, disable_eagle_block_drop=False),
             _arm("dspark", Method.DSPARK, enable_adaptive_verification=False, dspark_draft_topk=5),
+        ],
+        workloads=[
+            {"name": f"w{place}", "trace": f"{place}" * 64, "degenerate_margin": 0.03, "quality": quality}
+            for place, quality in enumerate(_QUALITIES)
         ],
         loads=[
             {"name": "low", "kind": "open_loop", "regime": "latency", "rate_rps": 4.0},

@@ -45,6 +45,8 @@ def _fixed(document: dict[str, Any], path: Path) -> bool:
     field, arm = field_of(path), document["arms"][path[1]] if path[0] == "arms" else {}
     if field == "arms[].name":
         return arm["name"] in {"target-only", "ngram", "suffix"}
+    if field == "workloads[].quality.scorer":
+        return path[1] != 0
     if field == "arms[].speculation.method":
         return arm["name"] != "plain"
     if field == "arms[].speculation.num_speculative_tokens":
@@ -71,6 +73,10 @@ def test_every_field_of_the_format_is_stated_in_these_documents() -> None:
     schema = Manifest.model_json_schema()
     assert {f"arms[].speculation.{key}" for key in schema["$defs"]["Speculation"]["properties"]} <= stated
     assert {field.partition(".")[0].removesuffix("[]") for field in stated} == set(schema["properties"])
+    assert {f"workloads[].{key}" for key in schema["$defs"]["WorkloadRef"]["properties"]} - stated == {
+        "workloads[].quality"  # an object, whose own fields are
+    }
+    assert {f"workloads[].quality.{key}" for key in schema["$defs"]["Quality"]["properties"]} <= stated
     for part in ("Serving", "Sampling", "Hardware", "Software", "Files", "Slo", "Margins", "Family"):
         assert {f"{part.lower()}.{key}" for key in schema["$defs"][part]["properties"]} <= stated
     assert stated - ONE_VALUE <= set(VALUES)
