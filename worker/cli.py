@@ -14,10 +14,12 @@ from worker import model_commands, runtime_commands
 from worker.calibration.command import calibrate
 from worker.matrix.command import matrix, reconcile
 from worker.profiling.command import profile
+from worker.regression.command import check
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(calibrate)
 app.command()(profile)
+app.command()(check)
 runtime_commands.app.command()(matrix)
 runtime_commands.app.command()(reconcile)
 app.add_typer(runtime_commands.app, name="runtime")

@@ -1,0 +1,47 @@
+"""``verdraft check``: the regression suite on a runtime's methods, or on one arm of a manifest."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from app.settings import Settings
+from app.terminal import refusals
+
+WIDTH = 160
+"""Of the table where there is no terminal."""
+
+
+def check(
+    runtime: Annotated[str, typer.Argument(help="As `verdraft runtime list` shows it.")],
+    method: Annotated[list[str] | None, typer.Option(help="A method; may be repeated. By default all.")] = None,
+    case: Annotated[list[str] | None, typer.Option(help="A case; may be repeated. By default all.")] = None,
+    *,
+    manifest: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Instead of methods: an arm of this manifest.")
+    ] = None,
+    arm: Annotated[str | None, typer.Option(help="The arm of the manifest.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the matrix with its evidence here.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the matrix between its marks of a Markdown file.")] = None,
+) -> None:
+    """Check that speculation changes nothing but speed: every case on every method. Exits with 1 if a cell fails."""
+    from worker.regression.conduct import run_checks
+    from worker.regression.document import write_matrix
+    from worker.regression.planning import Asked, make_plan
+    from worker.regression.table import fails, terminal
+
+    notes, console = Console(stderr=True), Console()
+    with refusals():
+        asked = Asked(runtime, tuple(method or ()), tuple(case or ()), manifest, arm)
+        plan = asyncio.run(make_plan(Settings(), asked, lambda words: notes.print(words, style="dim", markup=False)))
+        found = asyncio.run(run_checks(plan))
+        if json_file is not None:
+            json_file.write_text(found.model_dump_json(indent=1) + "\n")
+        if out is not None:
+            write_matrix(out, found)
+    (console if console.is_terminal else Console(width=WIDTH)).print(terminal(found))
+    for line in fails(found):
+        typer.echo(line)
+    raise typer.Exit(int(bool(found.fails)))

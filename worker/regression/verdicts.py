@@ -1,0 +1,94 @@
+"""What a case can end with, the facts it raises to say so, and the matrix that is kept of it all."""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+EXCERPT_CHARS = 600
+
+
+class Status(StrEnum):
+    """The four endings of a cell; only ``FAILED`` is held against the engine."""
+
+    PASSED = "pass"
+    FAILED = "FAIL"
+    REFUSED = "refused by the engine"
+    NOT_APPLICABLE = "not applicable"
+
+
+class Broken(Exception):
+    """The engine did otherwise than it must."""
+
+    def __init__(self, what: str, *, expected: object, found: object) -> None:
+        super().__init__(what)
+        self.what, self.expected, self.found = what, excerpt(expected), excerpt(found)
+
+
+class EngineRefused(Exception):
+    """The engine answered a request with an error that is the client's: it does not do this."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(f"{status}: {excerpt(words)}")
+        self.status = status
+
+
+class NotApplicable(Exception):
+    """The case says nothing about this server, and why."""
+
+
+class EngineGone(Exception):
+    """No answer, or the engine's own error: its log has to say why."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cell(_Frozen):
+    """One case on one method, with what was sent last and what came back."""
+
+    case: str
+    status: Status
+    words: str = ""
+    """Why it is not a pass; of a pass, what makes it one."""
+    expected: str = ""
+    found: str = ""
+    request: str = ""
+    response: str = ""
+    requests: int = 0
+    """How many the case sent."""
+    reproduce: str = ""
+    """The command that shows a fail alone."""
+
+
+class Row(_Frozen):
+    """One method; ``drafted`` and ``accepted`` are its server's counters after all cases, where it has them."""
+
+    method: str
+    k: int
+    cells: tuple[Cell, ...]
+    drafted: int | None = None
+    accepted: int | None = None
+    startup_words: str = ""
+
+    def cell(self, case: str) -> Cell | None:
+        """The cell of a case, if it was run."""
+        return next((cell for cell in self.cells if cell.case == case), None)
+
+
+class RegressionMatrix(_Frozen):
+    """Everything that one call of the command found."""
+
+    runtime: str
+    rows: tuple[Row, ...]
+
+    @property
+    def fails(self) -> tuple[tuple[Row, Cell], ...]:
+        """The cells that fail, row by row."""
+        return tuple((row, cell) for row in self.rows for cell in row.cells if cell.status is Status.FAILED)
+
+
+def excerpt(value: object, chars: int = EXCERPT_CHARS) -> str:
+    """The beginning of what a value looks like, on one line."""
+    told = " ".join(str(value).split())
+    return told if len(told) <= chars else f"{told[: chars - 1]}…"
