@@ -110,6 +110,9 @@ def sample_report(
         findings=(),
         memory=(),
         mechanism=(),
+        explanations=(),
+        counterfactuals=(),
+        headroom=(),
         devices=(),
         config_differences={invalid_arm: {"scheduler.async_scheduling": ("False", "True")}} if invalid_arm else {},
         not_shown=("Other hardware: every number is from cpu, 2 cores.",),
@@ -198,6 +201,7 @@ def _result(arm: str, workload: str, load: str, stratum: str) -> ArmResult:
             0.9 + sum(positions) if drafts else None, "tokens", why=None if drafts else none, n=offered
         ),
         acceptance_by_position=positions if drafts else (),
+        acceptance_band=tuple(estimate(p, "share", n=offered) for p in positions) if drafts else (),
         conditional_acceptance_by_position=positions if drafts else (),
         saturation=Saturation.STABLE,
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from app.domain.observation import RequestObservation, SpeculationCounts
 
@@ -62,6 +63,15 @@ def by_position(steps: Sequence[SpeculationCounts]) -> PositionAcceptance:
         tuple(hits / accepted.size for hits, _ in reached),
         tuple(hits / chances if chances else None for hits, chances in reached),
     )
+
+
+def position_counts(told: SpeculationCounts | None, positions: int) -> npt.NDArray[np.int64]:
+    """One request's steps at each position: accepted there; drafted there after an accepted prefix; and all of them."""
+    accepted = np.asarray(told.per_step_accepted if told else (), dtype=np.int64)
+    drafted = np.asarray(told.per_step_drafted if told else (), dtype=np.int64)
+    at = np.arange(positions)[:, None]
+    hits, chances = (accepted > at).sum(axis=1), ((accepted >= at) & (drafted > at)).sum(axis=1)
+    return np.stack([hits, chances, np.full(positions, accepted.size)])
 
 
 def mean_length_excl(counts: DraftCounts) -> float | None:

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.clustered import ratio_of_totals
 from app.domain.observation import RequestObservation
-from app.domain.statistics import Estimate, ratio_of_totals
+from app.domain.statistics import Estimate
 
 EDGES = (1, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 """Output tokens that were there before a step; the last range is open. 32,768 is where vllm#52873 begins."""

@@ -1,20 +1,13 @@
 """What each arm did, in itself: one ``ArmResult`` per condition and stratum, pooled over complete blocks."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from app.domain import block_acceptance
-from app.domain.acceptance import (
-    DraftCounts,
-    PositionAcceptance,
-    by_position,
-    decode_steps,
-    draft_counts,
-    emitted_after_first,
-)
+from app.domain.acceptance import DraftCounts, draft_counts
+from app.domain.arm_acceptance import by_counters, by_requests
+from app.domain.clustered import attainment
 from app.domain.condition import Condition, expand
 from app.domain.evidence import ExperimentEvidence, RunEvidence
 from app.domain.latency import (
@@ -34,22 +27,15 @@ from app.domain.latency import (
 from app.domain.manifest import Slo
 from app.domain.observation import RequestObservation
 from app.domain.output_position import AlongOutput, Placed, along_output, placed_steps
-from app.domain.pairing import ALL, CompleteBlocks, strata_of, within
+from app.domain.pairing import CompleteBlocks, strata_of, within
 from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import (
     QUANTILES,
     Estimate,
-    attainment,
     mean_over_blocks,
-    quantile_estimate,
-    ratio_of_totals,
+    quantile_over_runs,
 )
 from app.domain.vocabulary import NS_PER_MS, Outcome, Saturation
-
-RATE_UNIT = "accepted tokens / drafted token"
-EXCL_UNIT = "accepted tokens / draft"
-INCL_UNIT = "tokens / draft, with the target's own"
-EMIT_UNIT = "emitted tokens / target step"
 
 
 class TokenCounts(BaseModel):
@@ -82,7 +68,7 @@ class ArmResult(BaseModel):
     success: int
     outcomes: dict[str, int]
     ttft_ms: dict[str, Estimate]
-    """``p50``, ``p95``, ``p99`` → pooled quantile from the due time; gated by sample size."""
+    """``p50``, ``p95``, ``p99`` → the typical run's quantile, from the due time; gated by sample size."""
     tpot_ms: dict[str, Estimate]
     itl_chunk_ms: dict[str, Estimate]
     """Between chunks as they came; a chunk carries several tokens when drafts are accepted."""
@@ -106,6 +92,9 @@ class ArmResult(BaseModel):
     acceptance_by_position: tuple[float, ...]
     """Unconditional: accepted at position j / drafts."""
     conditional_acceptance_by_position: tuple[float | None, ...]
+    acceptance_band: tuple[Estimate, ...] = ()
+    """The unconditional one with intervals that hold together over all positions."""
+    conditional_acceptance_band: tuple[Estimate, ...] = ()
     acceptance_along_output: AlongOutput
     tokens: TokenCounts
     saturation: Saturation
@@ -162,7 +151,8 @@ def _arm_result(
     parts = [within(run, members) for run in runs]
     offered = [o for part in parts for o in part]
     served = [o for o in offered if o.outcome is Outcome.SUCCESS]
-    told = _by_requests(offered, served) if counts_per_request else _by_counters(runs, stratum)
+    told = by_requests(offered, served) if counts_per_request else by_counters(runs, stratum)
+    well = [[o for o in part if o.outcome is Outcome.SUCCESS] for part in parts]
     # A stratum shares its run's window: it was served while the others were.
     windows = [
         (part, seconds) for part, run in zip(parts, runs, strict=True) if (seconds := window_s(run.observations))
@@ -175,13 +165,17 @@ def _arm_result(
         offered=len(offered),
         success=len(served),
         outcomes=dict(sorted(Counter(str(o.outcome) for o in offered).items())),
-        ttft_ms=_quantiles([milliseconds(ttft_ns(o)) for o in offered]),
-        tpot_ms=_quantiles([tpot / NS_PER_MS for o in served if (tpot := tpot_ns(o)) is not None]),
-        itl_token_ms=_quantiles([gap / NS_PER_MS for o in served for gap in itl_token_ns(o)]),
-        queue_ms=_quantiles([o.queue_time_ns / NS_PER_MS for o in served if o.queue_time_ns is not None]),
-        itl_chunk_ms=_quantiles([gap / NS_PER_MS for o in served for gap in itl_chunk_ns(o)]),
-        e2e_ms=_quantiles([milliseconds(e2e_ns(o)) for o in offered]),
-        lateness_ms=_quantiles([late / NS_PER_MS for o in offered if (late := lateness_ns(o)) is not None]),
+        ttft_ms=_quantiles((milliseconds(ttft_ns(o)) for o in part) for part in parts),
+        tpot_ms=_quantiles((tpot / NS_PER_MS for o in part if (tpot := tpot_ns(o)) is not None) for part in well),
+        itl_token_ms=_quantiles((gap / NS_PER_MS for o in part for gap in itl_token_ns(o)) for part in well),
+        queue_ms=_quantiles(
+            (o.queue_time_ns / NS_PER_MS for o in part if o.queue_time_ns is not None) for part in well
+        ),
+        itl_chunk_ms=_quantiles((gap / NS_PER_MS for o in part for gap in itl_chunk_ns(o)) for part in well),
+        e2e_ms=_quantiles((milliseconds(e2e_ns(o)) for o in part) for part in parts),
+        lateness_ms=_quantiles(
+            (late / NS_PER_MS for o in part if (late := lateness_ns(o)) is not None) for part in parts
+        ),
         output_throughput_tps=mean_over_blocks([output_throughput_tps(p, s) for p, s in windows], "tokens/s"),
         request_throughput_rps=mean_over_blocks([_served(p) / s for p, s in windows], "requests/s"),
         goodput_rps=mean_over_blocks([goodput_rps(p, s, slo) for p, s in windows], "requests/s"),
@@ -192,6 +186,8 @@ def _arm_result(
         mean_length_emit=told.emit,
         acceptance_by_position=told.positions.unconditional,
         conditional_acceptance_by_position=told.positions.conditional,
+        acceptance_band=told.band,
+        conditional_acceptance_band=told.conditional_band,
         acceptance_along_output=along_output((name, steps) for (_, name), steps in placed.items() if name in members),
         tokens=_tokens(offered, asked, counts_per_request=counts_per_request),
         saturation=saturation,
@@ -219,73 +215,6 @@ def _served(observations: Sequence[RequestObservation]) -> int:
     return sum(o.outcome is Outcome.SUCCESS for o in observations)
 
 
-@dataclass(frozen=True, slots=True)
-class _Acceptance:
-    """What was accepted, however it is known."""
-
-    rate: Estimate
-    excl: Estimate
-    incl: Estimate
-    emit: Estimate
-    positions: PositionAcceptance
-
-
-def _by_requests(offered: Sequence[RequestObservation], served: Sequence[RequestObservation]) -> _Acceptance:
-    return _Acceptance(
-        rate=_clustered(offered, _accepted, _drafted, RATE_UNIT),
-        excl=_clustered(offered, _accepted, _drafts, EXCL_UNIT),
-        incl=_clustered(offered, _accepted, _drafts, INCL_UNIT, shift=1.0),
-        emit=_clustered(served, emitted_after_first, decode_steps, EMIT_UNIT, nothing="no decode step"),
-        positions=by_position([o.speculation for o in offered if o.speculation is not None]),
-    )
-
-
-def _by_counters(runs: Sequence[RunEvidence], stratum: str) -> _Acceptance:
-    """From the engine's counters, which know all strata together and no decode step without a draft."""
-    steps = block_acceptance.untold(EMIT_UNIT, "steps without a draft")
-    if stratum != ALL:
-        rate, excl, incl = (block_acceptance.untold(u, "strata apart") for u in (RATE_UNIT, EXCL_UNIT, INCL_UNIT))
-        return _Acceptance(rate, excl, incl, steps, PositionAcceptance((), ()))
-    return _Acceptance(
-        rate=block_acceptance.acceptance_rate(runs, RATE_UNIT),
-        excl=block_acceptance.length_excl(runs, EXCL_UNIT),
-        incl=block_acceptance.length_incl(runs, INCL_UNIT),
-        emit=steps,
-        positions=block_acceptance.by_position(runs),
-    )
-
-
-def _quantiles(values_ms: Sequence[float]) -> dict[str, Estimate]:
-    ordered = sorted(values_ms)  # once: what is sorted already is sorted again at no cost
-    return {name: quantile_estimate(ordered, q, "ms") for name, q in QUANTILES.items()}
-
-
-def _clustered(
-    observations: Sequence[RequestObservation],
-    numerator: Callable[[RequestObservation], int],
-    denominator: Callable[[RequestObservation], int],
-    unit: str,
-    *,
-    shift: float = 0.0,
-    nothing: str = "no drafts proposed",
-) -> Estimate:
-    """A ratio of totals; the blocks repeat each prompt, so a request id is one cluster over all of them."""
-    above: dict[str, int] = defaultdict(int)
-    below: dict[str, int] = defaultdict(int)
-    for o in observations:
-        above[o.request_id] += numerator(o)
-        below[o.request_id] += denominator(o)
-    ids = sorted(above)
-    return ratio_of_totals([above[i] for i in ids], [below[i] for i in ids], unit, shift=shift, nothing=nothing)
-
-
-def _accepted(observation: RequestObservation) -> int:
-    return draft_counts(observation).accepted
-
-
-def _drafted(observation: RequestObservation) -> int:
-    return draft_counts(observation).drafted
-
-
-def _drafts(observation: RequestObservation) -> int:
-    return draft_counts(observation).drafts
+def _quantiles(runs_ms: Iterable[Iterable[float]]) -> dict[str, Estimate]:
+    ordered = [sorted(run) for run in runs_ms]  # once: what is sorted already is sorted again at no cost
+    return {name: quantile_over_runs(ordered, q, "ms") for name, q in QUANTILES.items()}

@@ -13,9 +13,10 @@ import numpy as np
 from scipy import stats
 
 from app.domain.acceptance import DraftCounts, draft_counts
+from app.domain.clustered import ratio_of_totals
 from app.domain.latency import e2e_ns, output_tokens
 from app.domain.observation import RequestObservation
-from app.domain.statistics import Estimate, Floats, ratio_of_totals
+from app.domain.statistics import Estimate, Floats
 
 BATCH = 5
 """Requests to a batch: the 5 of MSER-5."""
@@ -174,7 +175,7 @@ def _rates(observations: Sequence[RequestObservation], kinds: Kinds) -> dict[Has
 def _relative(observations: Sequence[RequestObservation], kinds: Kinds, rates: Mapping[Hashable, float]) -> Estimate:
     counts = [draft_counts(o) for o in observations]
     expected = [c.drafted * rates[kinds.get(o.request_id)] for o, c in zip(observations, counts, strict=True)]
-    return ratio_of_totals([c.accepted for c in counts], expected, "accepted / expected tokens")
+    return ratio_of_totals([c.accepted for c in counts], expected, "accepted / expected tokens", most=None)
 
 
 def in_order(observations: Sequence[RequestObservation]) -> list[RequestObservation]:
