@@ -62,7 +62,7 @@ class Mechanism(BaseModel):
 
 def mechanism(arm: str, workload: str, load: str, runs: Sequence[RunEvidence]) -> Mechanism:
     """Of the condition's runs in complete blocks."""
-    step = _over(runs, lambda r: _mean_of(r, ITL, MS_PER_S), "ms")
+    step = _over(runs, lambda r: histogram_mean(r, ITL, MS_PER_S), "ms")
     alone = arm == BASELINE_ARM
     return Mechanism(
         arm=arm,
@@ -71,9 +71,9 @@ def mechanism(arm: str, workload: str, load: str, runs: Sequence[RunEvidence]) -
         step_ms=step,
         target_step_ms=step if alone else _untold("ms", DRAFT_IS_HIDDEN),
         draft_step_ms=_untold("ms", "there is no draft" if alone else DRAFT_IS_HIDDEN),
-        prefill_ms=_over(runs, lambda r: _mean_of(r, PREFILL, MS_PER_S), "ms"),
-        decode_ms=_over(runs, lambda r: _mean_of(r, DECODE, MS_PER_S), "ms"),
-        tokens_per_iteration=_over(runs, lambda r: _mean_of(r, ITERATION_TOKENS), "tokens"),
+        prefill_ms=_over(runs, lambda r: histogram_mean(r, PREFILL, MS_PER_S), "ms"),
+        decode_ms=_over(runs, lambda r: histogram_mean(r, DECODE, MS_PER_S), "ms"),
+        tokens_per_iteration=_over(runs, lambda r: histogram_mean(r, ITERATION_TOKENS), "tokens"),
         kv_cache_usage_peak=_over(runs, lambda r: _peak(r, KV_CACHE_USAGE), "share"),
         preemptions=_over(runs, lambda r: _increase(r, PREEMPTIONS), "preemptions"),
         prefix_hit_rate=_over(runs, _prefix_hit_rate, "share"),
@@ -100,7 +100,7 @@ def _untold(unit: str, why: str) -> Estimate:
     return Estimate(value=None, n=0, unit=unit, source="engine metrics and telemetry, mean of blocks", why=why)
 
 
-def _mean_of(run: RunEvidence, histogram: str, scale: float = 1.0) -> float | None:
+def histogram_mean(run: RunEvidence, histogram: str, scale: float = 1.0) -> float | None:
     """A histogram's mean over the run: difference of its sums over the difference of its counts."""
     total, count = _increase(run, f"{histogram}_sum"), _increase(run, f"{histogram}_count")
     return scale * total / count if total is not None and count else None

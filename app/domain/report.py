@@ -10,28 +10,30 @@ from itertools import chain
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.arm_memory import ArmMemory, arm_memory
+from app.domain.caveats import not_shown
 from app.domain.comparison import MetricComparison, compare
-from app.domain.condition import expand
+from app.domain.condition import Condition, expand
 from app.domain.control import Control
-from app.domain.correctness import MISMATCHES_LISTED, SAMPLED, Correctness, Mismatch, verify
+from app.domain.correctness import MISMATCHES_LISTED, Correctness, verify
+from app.domain.counterfactual import CounterfactualK, Headroom, counterfactuals, headroom
 from app.domain.device import Device
-from app.domain.engine_version import floor_reason, version_of_runtime
-from app.domain.evidence import ExperimentEvidence, SessionEvidence
+from app.domain.evidence import ExperimentEvidence
+from app.domain.explanation import Explanation, explain
 from app.domain.gates import ControlSummary, controls_of, experiment_controls, findings, reconcile_all, summaries
+from app.domain.greedy_mismatch import Mismatch
 from app.domain.manifest import Manifest
 from app.domain.mechanism import Mechanism, mechanism
 from app.domain.output_length import with_output_lengths
-from app.domain.pairing import CompleteBlocks, complete_blocks, strata_of
+from app.domain.pairing import ALL, CompleteBlocks, complete_blocks, strata_of
 from app.domain.recommendation import Recommendation, recommend
 from app.domain.reconciliation import Reconciliation
 from app.domain.resolution import config_differences
 from app.domain.results import ArmResult, arm_results
 from app.domain.saturation import saturations
-from app.domain.startup import StartupWarning
-from app.domain.startup_gates import unchecked_canaries
-from app.domain.statistics import Estimate, mean_over_blocks
+from app.domain.servers import DraftCost, SessionSummary, draft_cost, session_summary
+from app.domain.startup_gates import without_request_counts
+from app.domain.statistics import Estimate
 from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict, decide
-from app.domain.vocabulary import BASELINE_ARM, NS_PER_S, Purpose, Saturation
 
 __all__ = [
     "ANALYSIS_VERSION",
@@ -51,42 +53,12 @@ __all__ = [
 ]
 
 REPORT_FORMAT = "verdraft/report/v0"
-ANALYSIS_VERSION = "0.3"
+ANALYSIS_VERSION = "0.4"
 FINDINGS_LISTED = 200
-KV_CACHE_TOKENS = "kv_cache_tokens"
-"""The engine adapter's name of the start-up log's line."""
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SessionSummary(_Frozen):
-    """How one server started; cold-start numbers stay apart from measured ones."""
-
-    block: int
-    arm: str
-    position: int
-    state: str
-    startup_s: float | None
-    failure_class: str | None
-    failure: str | None
-    log_sha256: str | None
-    memory: dict[str, str]
-    warnings: tuple[StartupWarning, ...] = ()
-    flags_left_out: dict[str, str] = {}
-    """Flag that the runtime does not know → what is therefore not there."""
-    config_source: str | None = None
-
-
-class DraftCost(_Frozen):
-    """What the arm costs beside time (spec M5, first form)."""
-
-    arm: str
-    startup_s: Estimate
-    baseline_startup_s: Estimate
-    kv_cache_tokens: str | None
-    baseline_kv_cache_tokens: str | None
 
 
 class Report(_Frozen):
@@ -121,6 +93,10 @@ class Report(_Frozen):
     costs: tuple[DraftCost, ...]
     memory: tuple[ArmMemory, ...]
     mechanism: tuple[Mechanism, ...]
+    explanations: tuple[Explanation, ...]
+    """One per candidate condition: where the time went, and what acceptance alone foretells."""
+    counterfactuals: tuple[CounterfactualK, ...]
+    headroom: tuple[Headroom, ...]
     devices: tuple[Device, ...]
     """The GPUs that its sessions had; empty without one."""
     config_differences: dict[str, dict[str, tuple[str | None, str | None]]]
@@ -143,6 +119,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     verdicts = decide(evidence, blocks, comparisons, verification.correctness, saturation=saturation, controls=controls)
     every = (*chain.from_iterable(controls.values()), *experiment_controls(evidence, blocks, saturation))
     interim = len(blocks.indices) < manifest.blocks
+    results = arm_results(evidence, blocks, saturation)
+    explanations = tuple(_explanations(evidence, blocks, results))
     return Report(
         experiment=manifest.digest,
         name=manifest.name,
@@ -154,21 +132,43 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         strata={w.name: tuple(strata_of(evidence.labels.get(w.name, ()))) for w in manifest.workloads},
         verdicts=verdicts,
         recommendation=recommend(manifest, verdicts, interim=interim),
-        results=arm_results(evidence, blocks, saturation),
+        results=results,
         comparisons=comparisons,
         correctness=verification.correctness,
         mismatches=verification.mismatches[:MISMATCHES_LISTED],
         reconciliations=reconcile_all(evidence),
         controls=summaries(every),
         findings=findings(every)[:FINDINGS_LISTED],
-        sessions=tuple(map(_session_summary, evidence.sessions)),
-        costs=tuple(_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
+        sessions=tuple(map(session_summary, evidence.sessions)),
+        costs=tuple(draft_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
         memory=arm_memory(evidence, blocks),
         mechanism=tuple(mechanism(c.arm, c.workload, c.load, blocks.of(c)) for c in expand(manifest)),
+        explanations=explanations,
+        counterfactuals=tuple(
+            chain.from_iterable(
+                counterfactuals(manifest, blocks, Condition(e.arm, e.workload, e.load), e.step_cost.value)
+                for e in explanations
+            )
+        ),
+        headroom=tuple(
+            headroom(manifest, blocks, w.name, load.name) for w in manifest.workloads for load in manifest.loads
+        ),
         devices=tuple({d.uuid: d for s in evidence.sessions for d in s.devices}.values()),
         config_differences=config_differences(evidence, blocks),
-        not_shown=_not_shown(evidence, blocks, len(verification.mismatches), set(saturation.values())),
+        not_shown=not_shown(evidence, blocks, len(verification.mismatches), set(saturation.values())),
     )
+
+
+def _explanations(
+    evidence: ExperimentEvidence, blocks: CompleteBlocks, results: tuple[ArmResult, ...]
+) -> Iterator[Explanation]:
+    overall = {Condition(r.arm, r.workload, r.load): r for r in results if r.stratum == ALL}
+    blind = {arm for _, arm in without_request_counts(evidence)}
+    drafted = {arm.name: arm.speculation.num_speculative_tokens or 0 for arm in evidence.manifest.candidates}
+    for condition in expand(evidence.manifest):
+        if (arm := condition.arm) in drafted:
+            told = arm not in blind
+            yield explain(blocks, condition, k=drafted[arm], overall=overall[condition], counts_per_request=told)
 
 
 def _in_order(evidence: ExperimentEvidence) -> ExperimentEvidence:
@@ -183,85 +183,3 @@ def _in_order(evidence: ExperimentEvidence) -> ExperimentEvidence:
             ),
         }
     )
-
-
-def _session_summary(session: SessionEvidence) -> SessionSummary:
-    return SessionSummary(
-        block=session.block,
-        arm=session.arm,
-        position=session.position,
-        state=str(session.state),
-        startup_s=None if session.startup_ns is None else session.startup_ns / NS_PER_S,
-        failure_class=str(session.failure.failure_class) if session.failure else None,
-        failure=session.failure.message if session.failure else None,
-        log_sha256=session.log_sha256,
-        memory=session.memory,
-        warnings=session.warnings,
-        flags_left_out=session.flags_left_out,
-        config_source=None if session.config_source is None else str(session.config_source),
-    )
-
-
-def _cost(evidence: ExperimentEvidence, blocks: CompleteBlocks, arm: str) -> DraftCost:
-    def sessions(name: str) -> list[SessionEvidence]:
-        return [s for s in evidence.sessions if s.arm == name and s.block in blocks.indices]
-
-    def startup(name: str) -> Estimate:
-        return mean_over_blocks([s.startup_ns / NS_PER_S for s in sessions(name) if s.startup_ns is not None], "s")
-
-    return DraftCost(
-        arm=arm,
-        startup_s=startup(arm),
-        baseline_startup_s=startup(BASELINE_ARM),
-        kv_cache_tokens=_kv_cache_tokens(sessions(arm)),
-        baseline_kv_cache_tokens=_kv_cache_tokens(sessions(BASELINE_ARM)),
-    )
-
-
-def _kv_cache_tokens(sessions: list[SessionEvidence]) -> str | None:
-    """As the engine printed it; several values where its sessions differed."""
-    stated = [session.memory[KV_CACHE_TOKENS] for session in sessions if KV_CACHE_TOKENS in session.memory]
-    return " / ".join(dict.fromkeys(stated)) or None
-
-
-def _not_shown(
-    evidence: ExperimentEvidence, blocks: CompleteBlocks, mismatches: int, saturation: set[Saturation]
-) -> tuple[str, ...]:
-    manifest = evidence.manifest
-    said = [
-        "strata are exploratory: their intervals are not adjusted for how many there are",
-        "throughput at a stable open-loop load is set by the arrivals, not by the arm; read it only under saturation",
-        "latency quantiles within runs take requests as independent, which those of one queue are not",
-    ]
-    if mismatches > MISMATCHES_LISTED:
-        said.append(f"{mismatches - MISMATCHES_LISTED} further mismatches are counted but not listed")
-    if mismatches:
-        said.append("mismatches were not re-run singly, so near ties are not told from defects")
-    if manifest.sampling.temperature > 0:
-        said.append(SAMPLED)
-    if Saturation.UNDECIDED in saturation:
-        said.append("some runs are too short, below 50 service times, to tell whether their queue grew")
-    if manifest.blocks < BLOCKS_FOR_DECISION:
-        said.append(f"{manifest.blocks} blocks: exploratory, no decision")
-    if manifest.hardware.accelerator.lower().startswith("cpu") or manifest.software.cuda == "none":
-        said.append("measured without a GPU: nothing here carries over to one")
-    return (*said, *_asked_for(manifest), *_untold_by_engine(evidence, blocks))
-
-
-def _asked_for(manifest: Manifest) -> Iterator[str]:
-    """What the manifest itself accepts, and what that costs the reader."""
-    if manifest.purpose is Purpose.OVERHEAD_PROFILING:
-        yield "lossy acceptance was measured for its cost: nothing is claimed about outputs"
-    if outside := [arm.name for arm in manifest.candidates if arm not in manifest.decided]:
-        yield f"{', '.join(outside)}: outside the declared family, exploratory"
-    if manifest.engine_below_floor is not None:
-        known = floor_reason(version_of_runtime(manifest.runtime)) or "the engine is not below the security floor"
-        yield f"{known}; accepted because: {manifest.engine_below_floor}"
-
-
-def _untold_by_engine(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Iterator[str]:
-    """What this engine's version cannot tell, and what an earlier worker did not look at."""
-    for flag, lost in dict.fromkeys(item for s in evidence.sessions for item in s.flags_left_out.items()):
-        yield f"{lost} (this engine lacks {flag})"
-    if unseen := unchecked_canaries(evidence, blocks):
-        yield f"{unseen} servers were recorded without a look at their counters after the canary"
