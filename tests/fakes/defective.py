@@ -43,7 +43,8 @@ def make_defective_runtime(root: Path, engine: Path, defect: Defect) -> Path:
     """A runtime at ``root`` that is the one at ``engine`` in all but its ``bin/vllm``; returns ``root``."""
     (root / "bin").mkdir(parents=True)
     (root / "lib").symlink_to((engine / "lib").resolve())
-    for path in [*(engine / "bin").iterdir(), *engine.glob("*.cfg"), *engine.glob("*.json")]:
+    parts = [*(engine / "bin").iterdir(), *engine.glob("*.cfg"), *engine.glob("*.json")]
+    for path in (part for part in parts if not part.is_dir()):
         shutil.copy2(path, root / path.relative_to(engine), follow_symlinks=False)
     vllm = root / "bin" / "vllm"
     vllm.unlink()
