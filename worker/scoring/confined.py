@@ -173,16 +173,16 @@ def _limit(timeout_s: float) -> None:
 
 
 def _become_nobody() -> None:
-    if os.getuid() == 0:
+    try:
+        if os.getuid() != 0:
+            raise PermissionError("the worker is not root, so that it cannot become another user")
         with suppress(OSError):  # in a user namespace of one user there are no groups to leave
             os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
+    finally:
         # Only now: what counts against the limit is the new user's.
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-        return
-    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-    raise PermissionError("the worker is not root, so that it cannot become another user")
 
 
 def _close_all_but(report: int) -> None:
