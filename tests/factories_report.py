@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator
 
+from app.domain.greedy_classes import MismatchClass
+from app.domain.greedy_mismatch import AnsweredAgain, Mismatch
+from app.domain.greedy_rates import MatchRate
+from app.domain.greedy_tables import GreedyMode
 from app.domain.manifest import Manifest
 from app.domain.output_position import AlongOutput
 from app.domain.report import (
@@ -10,7 +14,6 @@ from app.domain.report import (
     DraftCost,
     Estimate,
     MetricComparison,
-    Mismatch,
     Recommendation,
     Reconciliation,
     Report,
@@ -18,8 +21,10 @@ from app.domain.report import (
     Verdict,
 )
 from app.domain.results import TokenCounts
+from app.domain.verified import Alternative
 from app.domain.vocabulary import BASELINE_ARM, Regime, Saturation, VerdictWord
 from tests.factories import BASELINE, DRAFT, NGRAM, make_manifest
+from tests.factories_explanation import sample_counterfactuals, sample_explanations, sample_headroom
 
 DRAFT_ARM = {
     "name": "draft-k4",
@@ -110,9 +115,9 @@ def sample_report(
         findings=(),
         memory=(),
         mechanism=(),
-        explanations=(),
-        counterfactuals=(),
-        headroom=(),
+        explanations=tuple(sample_explanations(manifest)) if complete else (),
+        counterfactuals=tuple(sample_counterfactuals()) if complete else (),
+        headroom=tuple(sample_headroom(manifest)) if complete else (),
         devices=(),
         config_differences={invalid_arm: {"scheduler.async_scheduling": ("False", "True")}} if invalid_arm else {},
         not_shown=("Other hardware: every number is from cpu, 2 cores.",),
@@ -241,10 +246,25 @@ def _correctness(mismatches: int) -> Iterator[Correctness]:
             arm=arm,
             compared=2000,
             mismatched=bad,
-            unexplained=bad,
-            match_rate=estimate(1 - bad / 2000, "share", width=1.001, n=2000),
-            control_compared=2000,
-            control_mismatched=0,
+            rates=(
+                MatchRate(
+                    mode=GreedyMode.TIMED,
+                    prompts=2000,
+                    differing=bad,
+                    match_rate=estimate(1 - bad / 2000, "share", width=1.001, n=2000),
+                    control_prompts=2000,
+                    control_differing=0,
+                    excess=estimate(bad / 2000, "share", n=2000),
+                    processes=5,
+                ),
+            ),
+            classes={MismatchClass.SPEC_DEFECT: bad} if bad else {},
+            diagnosed=bad,
+            left_out=0,
+            defect_share=estimate(1.0 if bad else None, "share", n=bad),
+            processes=5,
+            broken=(f"{bad} greedy answers of {arm} are defects",) if bad else (),
+            sentence=f"{bad} of 2000 greedy answers of {arm} differ",
             reference_exact=estimate(0.91, "share", n=1200),
             baseline_reference_exact=estimate(0.91, "share", n=1200),
         )
@@ -254,6 +274,7 @@ def _mismatch(index: int) -> Mismatch:
     return Mismatch(
         block=index % 5,
         arm="ngram-k4",
+        mode=GreedyMode.TIMED,
         workload="tasks",
         load="low",
         request_id=f"tasks-low-{index:03d}",
@@ -264,7 +285,29 @@ def _mismatch(index: int) -> Mismatch:
         arm_text='{"name": "<script>alert(1)</script>"}',
         baseline_finish="stop",
         arm_finish="length",
-        explanation=None,
+        mismatch_class=MismatchClass.SPEC_DEFECT,
+        words="asked alone the arm differs again, and the target clearly prefers its own token",
+        place=3,
+        expected_token=14,
+        arm_token=99,
+        gap_nats=2.5,
+        tolerance_nats=0.25,
+        raw_logits=True,
+        alternatives=(Alternative(token_id=14, logit=21.5), Alternative(token_id=99, logit=19.0)),
+        token_texts={14: "<b>", 99: "<script>"},
+        reruns=(
+            AnsweredAgain(
+                block=0,
+                arm=BASELINE_ARM,
+                mode="single",
+                repeat=0,
+                is_baselines=True,
+                is_arms=False,
+                first_divergence=5,
+                tokens=5,
+                finish="stop",
+            ),
+        ),
     )
 
 
