@@ -83,4 +83,4 @@ def _mismatches(report: Report, arm: str) -> str:
     found = next((c for c in report.correctness if c.arm == arm), None)
     if found is None:
         return "-"
-    return f"{found.mismatched}/{found.compared}" + (f", {found.unexplained} unexplained" if found.unexplained else "")
+    return f"{found.mismatched}/{found.compared}" + (", not the target's outputs" if found.broken else "")

@@ -1,177 +1,178 @@
-"""Correctness before speed: an arm's greedy answers against target-only's, request by request in each block.
+"""Correctness before speed: an arm's greedy answers against target-only's, each difference with its class.
 
-The control is target-only against itself in the other blocks, each a fresh process. A mismatch is
-*explained* only where target-only itself gave several answers to the request over the blocks and the
-arm's answer is one of them; a further answer stays unexplained, since the control does not show it.
+Compared are the timed answers of greedy experiments and, in every experiment, those of the verification phase.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from itertools import chain, takewhile
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.condition import Condition
 from app.domain.evidence import ExperimentEvidence
-from app.domain.observation import RequestObservation
-from app.domain.pairing import CompleteBlocks, Pair
+from app.domain.greedy import Prompt
+from app.domain.greedy_cases import Diagnosed, diagnosed
+from app.domain.greedy_classes import SEVERITY, MismatchClass
+from app.domain.greedy_mismatch import Mismatch, mismatch_of
+from app.domain.greedy_rates import EXCESS_MARGIN, MatchRate, defect_share, match_rate
+from app.domain.greedy_tables import GreedyEvidence, GreedyMode, Tally, tallies
+from app.domain.pairing import CompleteBlocks
 from app.domain.statistics import Estimate, proportion
 from app.domain.vocabulary import BASELINE_ARM, Outcome
 
-MISMATCHES_LISTED = 200
-TOKENS_AROUND = 8
-EXPLAINED = "baseline also differs from itself, and gave this answer in another block"
-SAMPLED = "outputs were sampled (temperature above 0), so equal tokens are not expected and were not compared"
-
-
-class Mismatch(BaseModel):
-    """One request whose greedy tokens differ from target-only's in the same block."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    block: int
-    arm: str
-    workload: str
-    load: str
-    request_id: str
-    first_divergence: int
-    """Index of the first token that differs; the token lists show its surroundings."""
-    baseline_tokens: tuple[int, ...]
-    arm_tokens: tuple[int, ...]
-    baseline_text: str
-    arm_text: str
-    baseline_finish: str | None
-    arm_finish: str | None
-    explanation: str | None
-    """``baseline also differs from itself`` where the control explains it; ``None`` is unexplained."""
+MISMATCHES_LISTED: Final = 200
+SAMPLED: Final = "timed outputs were sampled (temperature above 0), so equal tokens are not expected of them"
 
 
 class Correctness(BaseModel):
-    """Greedy equality of one arm with target-only, and of target-only with itself across blocks."""
+    """Greedy equality of one arm with target-only, and what its differences mean; prompts count once."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     arm: str
     compared: int
     mismatched: int
-    unexplained: int
-    match_rate: Estimate
-    control_compared: int
-    control_mismatched: int
+    rates: tuple[MatchRate, ...]
+    classes: dict[MismatchClass, int]
+    """Mismatched prompts by the worst class of any of their answers."""
+    diagnosed: int
+    """Mismatched prompts with a class of their own."""
+    left_out: int
+    """Mismatched prompts beyond those that a block asks again."""
+    defect_share: Estimate
+    """Among the diagnosed."""
+    processes: int
+    """Fresh processes of each arm in which its answers were looked at."""
+    broken: tuple[str, ...]
+    """Why no claim about speed can be made; empty where the outputs are the target's."""
+    sentence: str
     reference_exact: Estimate
     """Share of requests with a reference whose text equals it: is the model doing the task at all?"""
     baseline_reference_exact: Estimate
 
 
 class Verification(NamedTuple):
-    """One ``Correctness`` per candidate arm, and every mismatch, unexplained ones first."""
+    """One ``Correctness`` per candidate arm, and every mismatch, the gravest first."""
 
     correctness: tuple[Correctness, ...]
     mismatches: tuple[Mismatch, ...]
 
 
-class Answer(NamedTuple):
-    """What equality is asked of; the length is that of the tokens."""
-
-    token_ids: tuple[int, ...]
-    finish_reason: str | None
-
-
-Answers = dict[tuple[str, str, str], list[Answer]]
-"""(workload, load, request id) → target-only's answer in each block that served it."""
-
-
 def verify(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Verification:
-    """Compare every candidate with target-only over the complete blocks. Sampled outputs are not compared."""
-    greedy = evidence.manifest.sampling.temperature == 0
-    control = _control_answers(evidence, blocks) if greedy else {}
+    """Compare every candidate with target-only over the complete blocks."""
+    compared = greedy_evidence(evidence, blocks)
     correctness: list[Correctness] = []
     listed: list[Mismatch] = []
     for arm in evidence.manifest.candidates:
-        compared, mismatches = 0, list[Mismatch]()
-        conditions = _conditions(evidence, arm.name) if greedy else ()
-        for pair in chain.from_iterable(map(blocks.pairs, conditions)):
-            for target, ours in _served_by_both(pair):
-                compared += 1
-                if answer(target) != answer(ours):
-                    mismatches.append(_mismatch(pair, target, ours, control))
-        listed += mismatches
-        correctness.append(
-            _correctness(evidence, blocks, arm.name, compared=compared, mismatches=mismatches, control=control)
-        )
-    return Verification(tuple(correctness), tuple(sorted(listed, key=lambda m: m.explanation is not None)))
+        tally = tallies(compared, arm.name)
+        differences = tuple(chain.from_iterable(t.differences for t in tally.values()))
+        found = diagnosed(compared, evidence.diagnoses, arm.name, differences)
+        listed += (mismatch_of(arm.name, one) for one in found)
+        correctness.append(_correctness(evidence, blocks, arm.name, tally, found))
+    gravest_first = sorted(listed, key=lambda m: (-SEVERITY[m.mismatch_class], m.block))
+    return Verification(tuple(correctness), tuple(gravest_first))
 
 
-def answer(observation: RequestObservation) -> Answer:
-    """The part of an observation that must be equal under greedy decoding."""
-    return Answer(observation.token_ids, observation.finish_reason)
+def greedy_evidence(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> GreedyEvidence:
+    """What of the complete blocks was answered greedily."""
+    timed = evidence.manifest.sampling.temperature == 0
+    return GreedyEvidence(
+        manifest=evidence.manifest,
+        sessions=tuple(s for s in evidence.sessions if s.block in blocks.indices),
+        runs=tuple(chain.from_iterable(by_block.values() for by_block in blocks.runs.values())) if timed else (),
+        sampled=frozenset(
+            Prompt(workload, label.request_id)
+            for workload, labels in evidence.labels.items()
+            for label in labels
+            if label.is_sampled
+        ),
+    )
 
 
 def _correctness(
     evidence: ExperimentEvidence,
     blocks: CompleteBlocks,
     arm: str,
-    *,
-    compared: int,
-    mismatches: list[Mismatch],
-    control: Answers,
+    tally: Mapping[GreedyMode, Tally],
+    found: Sequence[Diagnosed],
 ) -> Correctness:
-    greedy = evidence.manifest.sampling.temperature == 0
-    nothing = "no request was served by both arms in a complete block" if greedy else SAMPLED
+    rates = tuple(match_rate(mode, t) for mode, t in tally.items())
+    worst = _by_prompt(found)
+    classes = Counter(one.diagnosis.mismatch_class for one in worst)
+    left_out = sum(one.diagnosis.is_left_out for one in worst)
+    looked_at = len(worst) - classes[MismatchClass.NOT_DIAGNOSED]
+    broken = tuple(_broken(arm, worst, rates))
+    compared = max((rate.prompts for rate in rates), default=0)
+    processes = max((rate.processes for rate in rates), default=0)
     return Correctness(
         arm=arm,
         compared=compared,
-        mismatched=len(mismatches),
-        unexplained=sum(m.explanation is None for m in mismatches),
-        match_rate=proportion(compared - len(mismatches), compared, "share", nothing),
-        control_compared=sum(len(given) - 1 for given in control.values()),
-        control_mismatched=sum(later != given[0] for given in control.values() for later in given[1:]),
+        mismatched=len(worst),
+        rates=rates,
+        classes={kind: classes[kind] for kind in MismatchClass if classes[kind]},
+        diagnosed=looked_at,
+        left_out=left_out,
+        defect_share=defect_share(classes[MismatchClass.SPEC_DEFECT], looked_at),
+        processes=processes,
+        broken=broken,
+        sentence=_sentence(arm, compared, worst, processes, broken),
         reference_exact=_reference_exact(evidence, blocks, arm),
         baseline_reference_exact=_reference_exact(evidence, blocks, BASELINE_ARM),
     )
 
 
-def _served_by_both(pair: Pair) -> Iterator[tuple[RequestObservation, RequestObservation]]:
-    theirs = {o.request_id: o for o in pair.target.observations if o.outcome is Outcome.SUCCESS}
-    for ours in pair.arm.observations:
-        if ours.outcome is Outcome.SUCCESS and (target := theirs.get(ours.request_id)) is not None:
-            yield target, ours
+def _by_prompt(found: Iterable[Diagnosed]) -> tuple[Diagnosed, ...]:
+    """The gravest of each prompt; what was left out weighs less than what failed."""
+    worst: dict[Prompt, Diagnosed] = {}
+    for one in found:
+        known = worst.setdefault(one.difference.prompt, one)
+        if _gravity(one) > _gravity(known):
+            worst[one.difference.prompt] = one
+    return tuple(worst.values())
 
 
-def _mismatch(pair: Pair, target: RequestObservation, ours: RequestObservation, control: Answers) -> Mismatch:
-    both = zip(target.token_ids, ours.token_ids, strict=False)
-    first = sum(1 for _ in takewhile(lambda tokens: tokens[0] == tokens[1], both))
-    shown = slice(max(first - TOKENS_AROUND, 0), first + TOKENS_AROUND)
-    known = set(control.get((pair.arm.workload, pair.arm.load, ours.request_id), ()))
-    return Mismatch(
-        block=pair.block,
-        arm=pair.arm.arm,
-        workload=pair.arm.workload,
-        load=pair.arm.load,
-        request_id=ours.request_id,
-        first_divergence=first,
-        baseline_tokens=target.token_ids[shown],
-        arm_tokens=ours.token_ids[shown],
-        baseline_text=target.text,
-        arm_text=ours.text,
-        baseline_finish=target.finish_reason,
-        arm_finish=ours.finish_reason,
-        explanation=EXPLAINED if len(known) > 1 and answer(ours) in known else None,
-    )
+def _gravity(one: Diagnosed) -> tuple[int, bool]:
+    return SEVERITY[one.diagnosis.mismatch_class], not one.diagnosis.is_left_out
 
 
-def _control_answers(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Answers:
-    given: Answers = defaultdict(list)
-    same: dict[Answer, Answer] = {}
-    for condition in _conditions(evidence, BASELINE_ARM):
-        for run in blocks.of(condition):
-            for o in run.observations:
-                if o.outcome is Outcome.SUCCESS:
-                    given[condition.workload, condition.load, o.request_id].append(
-                        same.setdefault(answer(o), answer(o))  # blocks mostly agree: each answer is held once
-                    )
-    return dict(given)
+def _broken(arm: str, worst: Sequence[Diagnosed], rates: Iterable[MatchRate]) -> Iterator[str]:
+    defects = [one for one in worst if one.diagnosis.mismatch_class is MismatchClass.SPEC_DEFECT]
+    if defects:
+        first = defects[0].difference.prompt
+        yield (
+            f"{len(defects)} of {len(worst)} greedy answers of {arm} that differ from target-only's are defects "
+            f"({first.workload}/{first.request_id}: {defects[0].diagnosis.words})"
+        )
+    failed = [one for one in worst if _is_untold(one)]
+    if failed:
+        why = failed[0].diagnosis.words
+        yield f"{len(failed)} greedy answers of {arm} differ from target-only's and could not be diagnosed: {why}"
+    for rate in rates:
+        if rate.is_excessive:
+            yield (
+                f"{rate.differing} of {rate.prompts} {rate.mode} greedy answers of {arm} differ from target-only's: "
+                f"more than {EXCESS_MARGIN:.0%} above target-only against itself (at least {rate.excess.low:.1%})"
+            )
+
+
+def _is_untold(one: Diagnosed) -> bool:
+    return one.diagnosis.mismatch_class is MismatchClass.NOT_DIAGNOSED and not one.diagnosis.is_left_out
+
+
+def _sentence(arm: str, compared: int, worst: Sequence[Diagnosed], processes: int, broken: Sequence[str]) -> str:
+    if not compared:
+        return f"no greedy answer of {arm} could be compared with target-only's"
+    where = "in one process only" if processes == 1 else f"in {processes} processes"
+    if not worst:
+        return f"all {compared} greedy answers of {arm} are target-only's, {where}"
+    if broken:
+        return broken[0]
+    looked_at = sum(one.diagnosis.mismatch_class is not MismatchClass.NOT_DIAGNOSED for one in worst)
+    bound = defect_share(0, looked_at).high
+    most = f"none is a defect (of all of them at most {bound:.0%})" if bound is not None else "none was diagnosed"
+    return f"{len(worst)} of {compared} greedy answers of {arm} differ, {where}; {looked_at} were diagnosed, {most}"
 
 
 def _reference_exact(evidence: ExperimentEvidence, blocks: CompleteBlocks, arm: str) -> Estimate:

@@ -122,14 +122,14 @@ def _verdict(
     family = family_size(manifest) if decided else 1
     finding = find(log_ratios, delta=margins.delta, confidence=margins.confidence, family=family)
     lossy = _lossy_acceptance(manifest, condition.arm)
-    broken = (*broken_gates(evidence, blocks, condition, controls), *_unequal_outputs(correctness), *lossy)
+    broken = (*broken_gates(evidence, blocks, condition, controls), *correctness.broken, *lossy)
     metric = primary_metric(condition, saturation)
     if broken:
         finding = Finding(VerdictWord.INVALID)
         sentence = f"{_where(condition)}: no claim about speed can be made: {broken[0]}."
     else:
         sentence = _sentence(condition, metric, finding, log_ratios, margins.delta)
-    notes = _notes(manifest, blocks, condition, finding, saturation)
+    notes = (*_notes(manifest, blocks, condition, finding, saturation), *_told_of_outputs(correctness))
     return Verdict(
         arm=condition.arm,
         workload=condition.workload,
@@ -145,12 +145,10 @@ def _verdict(
     )
 
 
-def _unequal_outputs(correctness: Correctness) -> Iterator[str]:
-    if correctness.unexplained:
-        yield (
-            f"{correctness.unexplained} of {correctness.compared} greedy answers of {correctness.arm} "
-            "differ from target-only's without an explanation"
-        )
+def _told_of_outputs(correctness: Correctness) -> Iterator[str]:
+    """Where nothing is held against the outputs, and yet not all is well."""
+    if correctness.mismatched or correctness.processes == 1:
+        yield correctness.sentence
 
 
 def _lossy_acceptance(manifest: Manifest, name: str) -> Iterator[str]:

@@ -1,23 +1,20 @@
 """The compare page: one typed query decides what is shown, and its canonical form is the page's address."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import zip_longest
 from typing import Annotated
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
 
-from app.domain.correctness import TOKENS_AROUND
 from app.domain.errors import FieldProblem, NotFound
-from app.domain.report import ArmResult, Correctness, MetricComparison, Mismatch, Report, Verdict
+from app.domain.report import ArmResult, Correctness, MetricComparison, Report, Verdict
 from app.domain.vocabulary import Name
 from app.figures import FIGURES, FigureText, describe
 from app.pages.forest import Axis, Strip, axis_for
 
-MISMATCHES_SHOWN = 20
 DRAWN_KEPT = 16
 _DRAWN: OrderedDict[int, tuple[Report, dict[str, FigureText]]] = OrderedDict()
 """By the identity of a report, which is kept with it so that the identity stays its own."""
@@ -127,15 +124,6 @@ class VerdictGroup:
     rows: tuple[VerdictRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TokenPair:
-    """One place of two token sequences; ``None`` where one has ended."""
-
-    index: int
-    baseline: int | None
-    arm: int | None
-
-
 def strata_of(report: Report) -> list[str]:
     """Every stratum of any workload, ``all`` first, each once."""
     return list(dict.fromkeys(s for strata in report.strata.values() for s in strata))
@@ -188,19 +176,6 @@ def drawn_figures(report: Report) -> dict[str, FigureText]:
     while len(_DRAWN) > DRAWN_KEPT:
         _DRAWN.popitem(last=False)
     return _DRAWN[id(report)][1]
-
-
-def token_window(mismatch: Mismatch) -> tuple[TokenPair, ...]:
-    """The tokens around the first divergence, side by side, with their indices in the answer."""
-    start = max(mismatch.first_divergence - TOKENS_AROUND, 0)
-    pairs = zip_longest(mismatch.baseline_tokens, mismatch.arm_tokens)
-    return tuple(TokenPair(i, baseline, arm) for i, (baseline, arm) in enumerate(pairs, start))
-
-
-def shown_mismatches(report: Report) -> list[tuple[Mismatch, tuple[TokenPair, ...]]]:
-    """Unexplained mismatches first; the report lists the rest."""
-    ordered: Sequence[Mismatch] = sorted(report.mismatches, key=lambda m: m.explanation is not None)
-    return [(m, token_window(m)) for m in ordered[:MISMATCHES_SHOWN]]
 
 
 def _verdict_row(

@@ -13,7 +13,7 @@ from app.domain.memory import MemoryPart
 from app.domain.vocabulary import Sha256
 from app.experiments.schemas import ExperimentRead
 from app.interop.beside import imports_context
-from app.pages import compare, guard, live
+from app.pages import compare, guard, live, mismatches
 from app.pages.cases import cases
 from app.pages.form_routes import router as forms
 from app.pages.operations import router as operations
@@ -94,7 +94,8 @@ async def show_comparison(
         "verdict_groups": verdicts,
         "results": compare.result_groups(report, query),
         "figures": compare.drawn_figures(report),
-        "mismatches": compare.shown_mismatches(report),
+        "mismatches": mismatches.shown_mismatches(report),
+        **mismatches.WORDS,
         "sessions": {(s.block, s.arm): s for s in await source.runs.sessions(experiment.id)},
         "warned": warned(report.sessions),
         "memory_parts": [p for p in MemoryPart if any(p is r.part for m in report.memory for r in m.breakdown.rows)],
@@ -104,6 +105,23 @@ async def show_comparison(
     response = page(request, "compare.html", context)
     response.headers["HX-Push-Url"] = query.address(f"{_address(experiment)}/compare")
     return response
+
+
+@router.get("/experiments/{prefix}/mismatch")
+async def show_mismatch(
+    request: Request, prefix: str, query: Annotated[mismatches.MismatchQuery, Query()], source: Source
+) -> Response:
+    """One differing answer: its tokens, what the target would have chosen, and what was re-run."""
+    experiment = await source.experiments.read(prefix)
+    found = mismatches.find(await source.comparisons.report(experiment.id), query)
+    context = {
+        "experiment": experiment,
+        "m": found,
+        "tokens": mismatches.token_window(found),
+        "choices": mismatches.alternatives(found),
+        **mismatches.WORDS,
+    }
+    return page(request, "mismatch.html", context)
 
 
 @router.get("/sessions/{session_id}/log")
