@@ -58,6 +58,8 @@ class Bench:
     prompts: Prompts
     kept: Kept
     is_reference: bool
+    patience_s: float = 60.0
+    """For a server to come to rest or to begin."""
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
     notes: list[str] = field(default_factory=list[str])
     """What makes a pass one, such as how many answers ended inside a draft."""
@@ -162,7 +164,7 @@ class Bench:
     def _completed(self, body: Body) -> Body:
         """With the model, and with a salt of its own, so that no request finds another's prefix by accident."""
         self.exchanges.append(Exchange(_told(body)))
-        salt = f"{self.case}/{len(self.exchanges)}"
+        salt = f"{self.case}-{len(self.exchanges)}"  # the engine takes no slash
         return {"model": self.model, "cache_salt": salt, "return_token_ids": True, **body}
 
     def _check(self, answer: Answer, *, echoes: bool) -> None:

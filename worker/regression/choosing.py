@@ -16,7 +16,10 @@ MIN_P_ISSUE = ("vllm-project/vllm#42744",)
 
 async def greedy_equality(bench: Bench) -> None:
     for prompt in (*bench.prompts.ending, *bench.prompts.open_ended):
-        await bench.both(greedy(prompt, TOKENS, ignore_eos=True))
+        try:
+            await bench.both(greedy(prompt, TOKENS, ignore_eos=True))
+        except EngineRefused as refused:
+            raise Broken("a plain greedy request", expected="an answer", found=refused) from refused
 
 
 async def presence_penalty(bench: Bench) -> None:

@@ -35,7 +35,7 @@ def check(
     notes, console = Console(stderr=True), Console()
     with refusals():
         asked = Asked(runtime, tuple(method or ()), tuple(case or ()), manifest, arm)
-        plan = asyncio.run(make_plan(Settings(), asked, lambda words: notes.print(words, style="dim", markup=False)))
+        plan = asyncio.run(make_plan(Settings(), asked, lambda words: _say(notes, words)))
         found = asyncio.run(run_checks(plan))
         if json_file is not None:
             json_file.write_text(found.model_dump_json(indent=1) + "\n")
@@ -45,3 +45,7 @@ def check(
     for line in fails(found):
         typer.echo(line)
     raise typer.Exit(int(bool(found.fails)))
+
+
+def _say(notes: Console, words: str) -> None:
+    notes.print(words, style="dim", markup=False, highlight=False, soft_wrap=True)

@@ -1,15 +1,12 @@
 """Run the cases on one subject after the other, the references first, and keep what each cell saw."""
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from app.domain.errors import DomainError, EvidenceRefused
+from app.domain.errors import DomainError
 from app.domain.exposition import ACCEPTED_TOKENS, DRAFT_TOKENS
 from app.domain.vocabulary import FailureClass
 from app.settings import Settings
@@ -21,22 +18,9 @@ from worker.regression.case import Case
 from worker.regression.prompts import Prompts, read_prompts
 from worker.regression.serving import Serving, Whereabouts
 from worker.regression.subject import Subject
-from worker.regression.verdicts import (
-    Broken,
-    Cell,
-    EngineGone,
-    EngineRefused,
-    NotApplicable,
-    RegressionMatrix,
-    Row,
-    Status,
-    excerpt,
-)
-from worker.replay.process import ReplayFailed
+from worker.regression.trying import GONE, run_case
+from worker.regression.verdicts import Cell, RegressionMatrix, Row, Status, excerpt
 
-CASE_TIMEOUT_S = 600.0
-DYING_S = 3.0
-"""For the engine to finish writing why it died."""
 HOME = "regression"
 
 Say = Callable[[str], None]
@@ -115,43 +99,12 @@ async def _cell(plan: Plan, serving: Serving, case: Case) -> Cell:
     if server is None:
         cell = _of_failure(serving, case)
     else:
-        cell = await _run(await _bench(plan, subject, server, case), serving, case)
-        if cell.status is Status.FAILED and cell.words.startswith(_GONE):
+        cell = await run_case(await _bench(plan, subject, server, case), case, serving.last_words)
+        if cell.status is Status.FAILED and cell.words.startswith(GONE):
             await serving.stop()
     plan.say(f"{subject.name} · {case.name}: {cell.status}{f' ({cell.words})' if cell.words else ''}")
     failed = cell.status is Status.FAILED
     return cell.model_copy(update={"reproduce": f"{subject.reproduce} --case {case.name}"}) if failed else cell
-
-
-_GONE = "no answer"
-
-
-async def _run(bench: Bench, serving: Serving, case: Case) -> Cell:
-    """The case, and what it raised as a cell."""
-    told: dict[str, Any] = {}
-    try:
-        await asyncio.wait_for(case.check(bench), CASE_TIMEOUT_S)
-        told |= {"status": Status.PASSED, "words": "; ".join(bench.notes)}
-    except Broken as broken:
-        told |= {"status": Status.FAILED, "words": broken.what, "expected": broken.expected, "found": broken.found}
-    except EngineRefused as refused:
-        told |= {"status": Status.REFUSED, "words": str(refused)}
-    except NotApplicable as reason:
-        told |= {"status": Status.NOT_APPLICABLE, "words": str(reason)}
-    except (EngineGone, ScrapeFailed, ReplayFailed, EvidenceRefused, httpx.HTTPError, TimeoutError) as gone:
-        await asyncio.sleep(DYING_S)
-        cause = serving.last_words() or f"{type(gone).__name__}: {gone}"
-        told |= {"status": Status.FAILED, "words": f"{_GONE}: {excerpt(cause)}", "expected": "an answer"}
-    except (KeyError, ValueError, TypeError, IndexError) as malformed:
-        words = f"an answer of a strange form: {type(malformed).__name__}: {malformed}"
-        told |= {"status": Status.FAILED, "words": excerpt(words), "expected": "an answer in the API's form"}
-    return Cell(case=case.name, **told, **_evidence(bench))
-
-
-def _evidence(bench: Bench) -> dict[str, Any]:
-    last = bench.exchanges[-1] if bench.exchanges else None
-    seen = {} if last is None else {"request": last.request, "response": excerpt(last.response)}
-    return {"requests": len(bench.exchanges), **seen}
 
 
 def _of_failure(serving: Serving, case: Case) -> Cell:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from app.domain.exposition import REQUEST_SUCCESS, RUNNING, Exposition
 from app.domain.observation import RequestObservation
 from app.domain.vocabulary import NS_PER_S, Outcome
 from worker.cores import split_cores
-from worker.regression.bench import CHAT, COMPLETIONS, Bench, greedy, holds, needs, same
+from worker.regression.bench import CHAT, COMPLETIONS, Bench, Body, greedy, holds, needs, same
 from worker.regression.case import Case
 from worker.regression.relay import RELAYED, Cut, relay
 from worker.regression.verdicts import Broken, EngineRefused, NotApplicable
@@ -28,7 +28,7 @@ UNICODE = "größer 日本語のテキスト — naïve 🙂 Ελληνικά"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 ABORT = "abort"
 POLL_S = 0.05
-PATIENCE_S = 60.0
+REPLAY_PATIENCE_S = 60
 
 
 async def streamed(bench: Bench) -> None:
@@ -128,7 +128,7 @@ async def _replayed(
         port=None,
         path=COMPLETIONS,
         requests=tuple(ReplayRequest(name, 0, bench.streamed_body(body)) for name, body in bodies.items()),
-        drain_timeout_ns=round(PATIENCE_S) * NS_PER_S,
+        drain_timeout_ns=REPLAY_PATIENCE_S * NS_PER_S,
         cores=split_cores().client,
         lead_in_ns=NS_PER_S // 10,
         clients=1,
@@ -142,10 +142,10 @@ async def _replayed(
 
 
 async def _until(bench: Bench, holds_now: Callable[[Exposition], bool], what: str) -> None:
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while not holds_now(told := await bench.metrics_now()):
+    deadline = asyncio.get_running_loop().time() + bench.patience_s
+    while not holds_now(await bench.metrics_now()):
         if asyncio.get_running_loop().time() > deadline:
-            raise Broken("the server", expected=what, found=f"{told.value(RUNNING):g} running after {PATIENCE_S:g} s")
+            raise Broken("the server", expected=what, found=f"not so after {bench.patience_s:g} s")
         await asyncio.sleep(POLL_S)
 
 
@@ -173,18 +173,21 @@ async def echo(bench: Bench) -> None:
 
 async def empty_prompt(bench: Bench) -> None:
     """Nothing to go by: refused with the client's error, not served and not deadly."""
-    await _must_refuse(bench, lambda: bench.ask(greedy([], 4)), "an empty prompt")
+    await _must_refuse(bench, greedy([], 4), "an empty prompt", ("prompt", "input"))
 
 
 async def too_long(bench: Bench) -> None:
     prompt = bench.prompts.of_length(bench.max_model_len + 1)
-    await _must_refuse(bench, lambda: bench.ask(greedy(prompt, 4)), "a prompt beyond max_model_len")
+    await _must_refuse(bench, greedy(prompt, 4), "a prompt beyond max_model_len", (str(bench.max_model_len),))
 
 
-async def _must_refuse(bench: Bench, ask: Callable[[], Awaitable[object]], what: str) -> None:
+async def _must_refuse(bench: Bench, body: Body, what: str, words: tuple[str, ...]) -> None:
+    """With words that name the reason: a refusal for another one would hide that nothing is checked."""
     try:
-        found = await ask()
+        found = await bench.ask(body)
     except EngineRefused as refused:
+        if not any(word in str(refused).lower() for word in words):
+            raise Broken(what, expected=f"an error that says {' or '.join(words)}", found=refused) from refused
         bench.note(f"refused: {refused}")
     else:
         raise Broken(what, expected="an error of status 4xx", found=found)
