@@ -13,16 +13,16 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.condition import Condition, expand
 from app.domain.evidence import ExperimentEvidence, RunEvidence
+from app.domain.goodput import Good, good_of, goodput_rps
 from app.domain.latency import (
     e2e_ns,
-    goodput_rps,
     milliseconds,
     output_throughput_tps,
     tpot_ns,
     ttft_ns,
     window_s,
 )
-from app.domain.manifest import Manifest, Slo
+from app.domain.manifest import Manifest
 from app.domain.paired import block_ratio, bonferroni, holm, minimum_detectable_effect, paired_p
 from app.domain.pairing import ALL, CompleteBlocks, Pair, baseline_of, strata_of, within
 from app.domain.statistics import Estimate, quantile
@@ -63,7 +63,7 @@ class _Part(NamedTuple):
 
     run: RunEvidence
     members: frozenset[str]
-    slo: Slo
+    rule: Good
 
 
 def request_p50_ms(part: _Part) -> float | None:
@@ -95,9 +95,8 @@ def throughput_tps(part: _Part) -> float | None:
 
 
 def goodput(part: _Part) -> float | None:
-    """Requests that met every objective per second of the run's window."""
-    seconds = window_s(part.run.observations)
-    return None if seconds is None else goodput_rps(within(part.run, part.members), seconds, part.slo)
+    """Good requests per second of the run's window."""
+    return goodput_rps((part.run, within(part.run, part.members)), part.rule)
 
 
 class Metric(NamedTuple):
@@ -121,11 +120,12 @@ def compare(
     evidence: ExperimentEvidence, blocks: CompleteBlocks, saturation: Mapping[Condition, Saturation]
 ) -> tuple[MetricComparison, ...]:
     """Every metric of every candidate condition and stratum, with the family's adjustments on the primary ones."""
+    rules = {condition: good_of(evidence, condition) for condition in expand(evidence.manifest)}
     found = tuple(
         _comparison(
             evidence.manifest,
             condition,
-            tuple(_ratios(blocks.pairs(condition), members, metric, evidence.manifest.slo)),
+            tuple(_ratios(blocks.pairs(condition), members, metric, rules[condition])),
             stratum=stratum,
             metric=metric,
             primary=stratum == ALL and metric == primary_metric(condition, saturation),
@@ -174,11 +174,11 @@ def _comparison(
     )
 
 
-def _ratios(pairs: Sequence[Pair], members: frozenset[str], metric: str, slo: Slo) -> Iterator[float]:
+def _ratios(pairs: Sequence[Pair], members: frozenset[str], metric: str, rule: Good) -> Iterator[float]:
     """One ratio per block; a block in which either side is 0, infinite or undefined has none."""
     measure, less_is_better = METRICS[metric]
     for pair in pairs:
-        target, arm = (measure(_Part(run, members, slo)) for run in (pair.target, pair.arm))
+        target, arm = (measure(_Part(run, members, rule)) for run in (pair.target, pair.arm))
         if target and arm and math.isfinite(target) and math.isfinite(arm):
             yield target / arm if less_is_better else arm / target
 

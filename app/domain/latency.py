@@ -124,11 +124,6 @@ def output_throughput_tps(observations: Sequence[RequestObservation], seconds: f
     return sum(output_tokens(o) for o in observations if o.outcome is Outcome.SUCCESS) / seconds
 
 
-def goodput_rps(observations: Sequence[RequestObservation], seconds: float, slo: Slo) -> float:
-    """Requests that met every objective per second of the window."""
-    return sum(is_good(o, slo) for o in observations) / seconds
-
-
 def milliseconds(value_ns: float | None) -> float:
     """For quantiles over *offered* requests: an absent latency counts as infinitely slow."""
     return math.inf if value_ns is None else value_ns / NS_PER_MS

@@ -7,13 +7,11 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.acceptance import DraftCounts, draft_counts
 from app.domain.arm_acceptance import by_counters, by_requests
-from app.domain.clustered import attainment
 from app.domain.condition import Condition, expand
 from app.domain.evidence import ExperimentEvidence, RunEvidence
+from app.domain.goodput import Good, good_of, good_share, mean_goodput
 from app.domain.latency import (
     e2e_ns,
-    goodput_rps,
-    is_good,
     itl_chunk_ns,
     itl_token_ns,
     lateness_ns,
@@ -24,7 +22,6 @@ from app.domain.latency import (
     ttft_ns,
     window_s,
 )
-from app.domain.manifest import Slo
 from app.domain.observation import RequestObservation
 from app.domain.output_position import AlongOutput, Placed, along_output, placed_steps
 from app.domain.pairing import CompleteBlocks, strata_of, within
@@ -114,7 +111,7 @@ def _of_condition(
     blind = without_request_counts(evidence)
     told = not any((run.block, run.arm) in blind for run in runs)
     labels = evidence.labels.get(condition.workload, ())
-    placed = _placed(runs) if told else {}
+    placed, rule = _placed(runs) if told else {}, good_of(evidence, condition)
     for stratum, members in strata_of(labels).items():
         yield _arm_result(
             condition,
@@ -124,7 +121,7 @@ def _of_condition(
             asked={r.request_id: r.max_tokens for r in labels},
             placed=placed,
             counts_per_request=told,
-            slo=evidence.manifest.slo,
+            rule=rule,
             saturation=saturation,
         )
 
@@ -145,7 +142,7 @@ def _arm_result(
     asked: Mapping[str, int | None],
     placed: Mapping[tuple[int, str], Placed | None],
     counts_per_request: bool,
-    slo: Slo,
+    rule: Good,
     saturation: Saturation,
 ) -> ArmResult:
     parts = [within(run, members) for run in runs]
@@ -178,8 +175,8 @@ def _arm_result(
         ),
         output_throughput_tps=mean_over_blocks([output_throughput_tps(p, s) for p, s in windows], "tokens/s"),
         request_throughput_rps=mean_over_blocks([_served(p) / s for p, s in windows], "requests/s"),
-        goodput_rps=mean_over_blocks([goodput_rps(p, s, slo) for p, s in windows], "requests/s"),
-        slo_attainment=attainment([sum(is_good(o, slo) for o in p) for p in parts if p], [len(p) for p in parts if p]),
+        goodput_rps=mean_goodput([*zip(runs, parts, strict=True)], rule),
+        slo_attainment=good_share([*zip(runs, parts, strict=True)], rule),
         acceptance_rate=told.rate,
         mean_length_excl=told.excl,
         mean_length_incl=told.incl,

@@ -71,7 +71,7 @@ class Quality(BaseModel):
     margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
     """Arms are equivalent where their shares of correct answers differ by less."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Of each load point the first so many requests of the trace are scored; absent: all."""
+    """Of each load point so many requests are scored, drawn by the digests of their ids; absent: all."""
     pattern: (
         Annotated[str, StringConstraints(min_length=1, max_length=PATTERN_MAX), AfterValidator(_pattern)] | None
     ) = None
