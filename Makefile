@@ -12,8 +12,8 @@ up: setup ## Set up, run the demo to its verdict and keep serving (BLOCKS=2 for 
 	@$(BIN)/verdraft up $(if $(BLOCKS),--blocks $(BLOCKS))
 
 .PHONY: test
-test: setup chromium ## Set up and run every test (ARGS='-m "not browser"' and the like go to pytest)
-	@$(BIN)/pytest $(ARGS)
+test: setup chromium ## Set up and run the tests (ARGS='-m "not browser"' and the like go to pytest)
+	@$(BIN)/pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
 ##@ Service
 

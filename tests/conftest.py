@@ -29,6 +29,7 @@ from app.db.session import Database
 from app.main import create_app
 from app.settings import PROJECT_ROOT, Settings
 
+TESTS = Path(__file__).parent
 HOME = "VERDRAFT_TEST_HOME"
 NO_BROKER = "redis://127.0.0.1:1/0"
 PARTITIONS = (
@@ -48,6 +49,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         home = Path(os.environ[HOME])
         embedded.stop(home)
         shutil.rmtree(home, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What times a client or starts an engine stays in one process: beside each other they would disturb each other."""
+    for item in items:
+        if item.path.parent.is_relative_to(TESTS / "worker") or item.path.parent.is_relative_to(TESTS / "chaos"):
+            item.add_marker(pytest.mark.xdist_group("timed"))
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from app.domain.vocabulary import WARMUP, FailureClass
 from tests.chaos.house import House, command, engines, experiment
 from tests.factories import BASELINE, NGRAM
 
-pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(1200)]  # up to five starts of a server in one row
+pytestmark = [pytest.mark.real_engine, pytest.mark.long, pytest.mark.timeout(1200)]  # up to five starts in one row
 
 TARGET = "tiny-target"
 REQUESTS = 20
