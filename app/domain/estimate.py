@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.domain.comparison import family_size
 from app.domain.errors import FieldProblem
 from app.domain.manifest import Manifest
-from app.domain.paired import blocks_needed, bonferroni, detectable_in_sds
+from app.domain.paired import bonferroni
+from app.domain.power import blocks_needed, detectable_in_sds
 from app.domain.trace import TraceHeader
 from app.domain.vocabulary import NS_PER_S
 

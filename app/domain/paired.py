@@ -1,22 +1,18 @@
-"""Inference on paired block log-ratios: interval, test, family, equivalence, and what more blocks would buy.
+"""Inference on paired block log-ratios: interval, test, family, equivalence, and the least effect that they detect.
 
 The block is the unit: requests of one run share a queue and a server (method A0, A4, A8, A9).
 """
 
 import math
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestPower
 
+from app.domain.power import detectable_in_sds
 from app.domain.statistics import CONFIDENCE, Estimate, spread, t_interval
-
-POWER: Final = 0.80
-BLOCKS_MAX: Final = 1000
 
 
 def block_ratio(log_ratios: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
@@ -68,22 +64,3 @@ def minimum_detectable_effect(log_ratios: Sequence[float], confidence: float = C
         return None
     sds = spread(log_ratios)
     return math.expm1(sds * detectable_in_sds(len(log_ratios), confidence))
-
-
-@cache
-def detectable_in_sds(blocks: int, confidence: float = CONFIDENCE) -> float:
-    """The effect, in standard deviations of block log-ratios, that a two-sided paired t test finds with 80% power."""
-    return float(TTestPower().solve_power(nobs=blocks, alpha=1 - confidence, power=POWER, alternative="two-sided"))
-
-
-def blocks_needed(sd: float, effect: float, confidence: float = CONFIDENCE) -> int | None:
-    """Blocks for ``effect`` (log scale) at block standard deviation ``sd``; ``None`` above 1000.
-
-    The smallest ``J >= 2 + ((t_a + t_b) sd / effect)^2`` with both t quantiles at ``J - 1`` degrees (method A9).
-    """
-    if effect <= 0:
-        return None
-    blocks = np.arange(2, BLOCKS_MAX + 1)
-    quantiles = stats.t.ppf(0.5 + confidence / 2, blocks - 1) + stats.t.ppf(POWER, blocks - 1)
-    enough = blocks[blocks >= 2 + (quantiles * sd / effect) ** 2]
-    return int(enough[0]) if enough.size else None

@@ -6,7 +6,7 @@ blocks nothing is decided; below five every word is marked exploratory.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,14 +15,13 @@ from app.domain.condition import Condition, expand
 from app.domain.control import Control
 from app.domain.correctness import SAMPLED, Correctness
 from app.domain.evidence import ExperimentEvidence
+from app.domain.finding import BLOCKS_MIN, Finding, find, sharing
 from app.domain.gates import Run, broken_gates
 from app.domain.manifest import Manifest
-from app.domain.paired import blocks_needed, bonferroni, equivalent
 from app.domain.pairing import CompleteBlocks, baseline_of
-from app.domain.statistics import Estimate, spread, t_interval
+from app.domain.statistics import Estimate
 from app.domain.vocabulary import BASELINE_ARM, Outcome, Regime, Saturation, VerdictWord
 
-BLOCKS_MIN: Final = 2
 BLOCKS_FOR_DECISION: Final = 5
 
 _TOLD: Final = frozenset({Saturation.SATURATED, Saturation.SUSPECT})
@@ -54,30 +53,6 @@ class Verdict(BaseModel):
     blocks_needed: int | None
 
 
-class Finding(NamedTuple):
-    """What block log-ratios say, before validity is considered; the limits are those that the word rests on."""
-
-    word: VerdictWord
-    low: float | None = None
-    high: float | None = None
-    blocks_needed: int | None = None
-
-
-def find(log_ratios: Sequence[float], *, delta: float, confidence: float, family: int) -> Finding:
-    """Decide on one primary comparison of a family of ``family``; limits are ratios."""
-    if len(log_ratios) < BLOCKS_MIN:
-        return Finding(VerdictWord.INCONCLUSIVE)
-    margin, simultaneous = math.log1p(delta), bonferroni(confidence, family)
-    if equivalent(log_ratios, margin, confidence):
-        return Finding(VerdictWord.EQUIVALENT, *_ratio_limits(log_ratios, 2 * confidence - 1))
-    low, high = _ratio_limits(log_ratios, simultaneous)
-    if math.log(low) > margin:
-        return Finding(VerdictWord.HELPS, low, high)
-    if math.log(high) < -margin:
-        return Finding(VerdictWord.HURTS, low, high)
-    return Finding(VerdictWord.INCONCLUSIVE, low, high, _more_blocks(log_ratios, margin, simultaneous))
-
-
 def decide(
     evidence: ExperimentEvidence,
     blocks: CompleteBlocks,
@@ -90,39 +65,60 @@ def decide(
     """One verdict per candidate condition, in the manifest's order."""
     primary = {Condition(c.arm, c.workload, c.load): c for c in comparisons if c.primary}
     verified = {c.arm: c for c in correctness}
-    return tuple(
-        _verdict(
-            evidence,
-            blocks,
-            condition,
-            comparison=primary.get(condition),
-            correctness=verified[condition.arm],
-            saturation=saturation,
-            controls=controls,
+    broken = {
+        condition: (
+            *broken_gates(evidence, blocks, condition, controls),
+            *verified[condition.arm].broken,
+            *_lossy_acceptance(evidence.manifest, condition.arm),
         )
         for condition in expand(evidence.manifest)
         if condition.arm != BASELINE_ARM
+    }
+    shared = _shared(evidence.manifest, {c: p.log_ratios for c, p in primary.items() if not broken[c]})
+    return tuple(
+        _verdict(
+            evidence.manifest,
+            blocks,
+            condition,
+            broken=reasons,
+            comparison=primary.get(condition),
+            family=shared.get(condition),
+            correctness=verified[condition.arm],
+            saturation=saturation,
+        )
+        for condition, reasons in broken.items()
     )
 
 
+def _shared(manifest: Manifest, valid: Mapping[Condition, tuple[float, ...]]) -> dict[Condition, int]:
+    """Each decided condition's share of the error; an invalid one counts in the family and is never claimed."""
+    decided = {arm.name for arm in manifest.decided}
+    conditions = [condition for condition in expand(manifest) if condition.arm in decided]
+    steps = sharing(
+        [valid.get(condition, ()) for condition in conditions],
+        delta=manifest.margins.delta,
+        confidence=manifest.margins.confidence,
+        family=family_size(manifest),
+    )
+    return dict(zip(conditions, steps, strict=True))
+
+
 def _verdict(
-    evidence: ExperimentEvidence,
+    manifest: Manifest,
     blocks: CompleteBlocks,
     condition: Condition,
     *,
+    broken: tuple[str, ...],
     comparison: MetricComparison | None,
+    family: int | None,
     correctness: Correctness,
     saturation: Mapping[Condition, Saturation],
-    controls: Mapping[Run, tuple[Control, ...]],
 ) -> Verdict:
-    manifest = evidence.manifest
+    """``family``: how many comparisons share the error at this one's step; ``None`` outside the declared family."""
     log_ratios = comparison.log_ratios if comparison else ()
     margins = manifest.margins
-    decided = condition.arm in {arm.name for arm in manifest.decided}
-    family = family_size(manifest) if decided else 1
-    finding = find(log_ratios, delta=margins.delta, confidence=margins.confidence, family=family)
-    lossy = _lossy_acceptance(manifest, condition.arm)
-    broken = (*broken_gates(evidence, blocks, condition, controls), *correctness.broken, *lossy)
+    decided = family is not None
+    finding = find(log_ratios, delta=margins.delta, confidence=margins.confidence, family=family or 1)
     metric = primary_metric(condition, saturation)
     if broken:
         finding = Finding(VerdictWord.INVALID)
@@ -217,21 +213,3 @@ def _notes(
 
 def _where(condition: Condition) -> str:
     return f"{condition.arm} on {condition.workload} at {condition.load}"
-
-
-def _ratio_limits(log_ratios: Sequence[float], confidence: float) -> tuple[float, float]:
-    limits = t_interval(log_ratios, confidence)
-    if limits is None:
-        raise ValueError("an interval needs two blocks")
-    return math.exp(limits.low), math.exp(limits.high)
-
-
-def _more_blocks(log_ratios: Sequence[float], margin: float, confidence: float) -> int | None:
-    """Blocks to detect ``margin``; where there are that many already, to tell this effect from the margin."""
-    has = len(log_ratios)
-    to_margin = abs(abs(sum(log_ratios) / has) - margin)
-    for effect in (margin, to_margin):
-        needed = blocks_needed(spread(log_ratios), effect, confidence)
-        if needed is None or needed > has:
-            return needed
-    return has + 1

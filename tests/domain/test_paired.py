@@ -7,9 +7,7 @@ from scipy import stats
 
 from app.domain.paired import (
     block_ratio,
-    blocks_needed,
     bonferroni,
-    detectable_in_sds,
     equivalent,
     holm,
     minimum_detectable_effect,
@@ -32,13 +30,6 @@ def test_half_width_factors_of_method_a4(blocks: int, factor: float) -> None:
     assert found.low is not None
     assert found.high is not None
     assert (math.log(found.high) - math.log(found.low)) / 2 / sd == pytest.approx(factor, abs=0.006)
-
-
-@pytest.mark.parametrize(
-    ("blocks", "factor"), [(3, 3.25), (4, 2.14), (5, 1.68), (6, 1.44), (8, 1.16), (10, 0.99), (12, 0.89)]
-)
-def test_detectable_effects_of_method_a4(blocks: int, factor: float) -> None:
-    assert detectable_in_sds(blocks) == pytest.approx(factor, abs=0.02)
 
 
 def test_two_percent_noise_and_five_blocks_detect_three_point_four_percent() -> None:
@@ -64,20 +55,6 @@ def test_equivalence_needs_the_ninety_percent_interval_inside_the_margin() -> No
     assert not equivalent(values, centre + half - 1e-9)
     assert equivalent([0.0, 0.001], margin)
     assert not equivalent([0.0], margin)
-
-
-def test_blocks_needed_satisfies_the_formula_and_is_the_least() -> None:
-    needed = blocks_needed(0.05, math.log1p(0.05))
-    assert needed is not None
-
-    def wanted(blocks: int) -> float:
-        t = stats.t.ppf(0.975, blocks - 1) + stats.t.ppf(0.8, blocks - 1)
-        return float(2 + (t * 0.05 / math.log1p(0.05)) ** 2)
-
-    assert wanted(needed) <= needed
-    assert wanted(needed - 1) > needed - 1
-    assert blocks_needed(10.0, 0.01) is None
-    assert blocks_needed(0.1, 0.0) is None
 
 
 def test_one_or_no_block_gives_no_interval() -> None:

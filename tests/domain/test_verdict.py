@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.finding import find
 from app.domain.report import Report, Verdict, build_report
-from app.domain.verdict import find
 from app.domain.vocabulary import NS_PER_MS, VerdictWord
 from tests.domain.evidence_factory import (
     Dials,
@@ -121,7 +121,7 @@ def test_sampled_outputs_are_said_not_to_be_compared() -> None:
 
 
 def test_a_gain_smaller_than_the_margin_is_called_positive_not_helpful() -> None:
-    verdict = low(build_report(make_evidence(Dials(speedup={"low": 1.06}, block_noise=0.01))))
+    verdict = low(build_report(make_evidence(Dials(speedup={"low": 1.05}, block_noise=0.01))))
     assert verdict.word is W.INCONCLUSIVE
     assert "positive, but a gain below 5% is not excluded" in verdict.sentence
 
