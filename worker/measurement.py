@@ -34,6 +34,7 @@ from worker.engine.server import VllmServer
 from worker.replay.plan import SPIN_NS
 from worker.replay.process import ReplayFailed, ReplayRecord, collect
 from worker.requests import cache_salt, replay_plan
+from worker.scoring.answers import Scored, score_run
 from worker.telemetry.sampling import Telemetry
 from worker.watchdog import Watch, WatchdogAlarm, under_watch
 
@@ -63,7 +64,9 @@ async def warm_up(bench: Bench, serving: Serving) -> None:
         failed = [o for o in record.observations if o.outcome is not Outcome.SUCCESS]
         if failed:
             message = f"warm-up request {failed[0].request_id} of {workload}: {failed[0].outcome}, {failed[0].error}"
-            raise RunFailed(_cause(serving.server) or Failure(failure_class=FailureClass.ENGINE_DEAD, message=message))
+            raise RunFailed(
+                cause_of_end(serving.server) or Failure(failure_class=FailureClass.ENGINE_DEAD, message=message)
+            )
 
 
 async def conduct_run(bench: Bench, condition: Condition, serving: Serving) -> None:
@@ -104,6 +107,7 @@ async def _conduct_attempt(bench: Bench, attempt: Attempt, serving: Serving) -> 
         raise
     late = late_client(seen.observations)
     void = _void(late, attempt.number, stolen_cpu_ns() - stolen_ns) if late else None
+    scored = Scored() if void else await _scored(bench, attempt, seen)
     await bench.recorder.finish_run(
         attempt.run_id,
         RunState.FAILED if void else RunState.SUCCEEDED,
@@ -112,6 +116,8 @@ async def _conduct_attempt(bench: Bench, attempt: Attempt, serving: Serving) -> 
         observations=seen.observations,
         controls=_controls(bench, attempt, seen, counters),
         unobservable=seen.unobservable,
+        scorer=scored.scorer,
+        scores=scored.scores,
     )
     return void is None
 
@@ -156,7 +162,7 @@ async def _observe(bench: Bench, attempt: Attempt, serving: Serving, seen: Seen)
                 raise RunFailed(stopped.failure) from stopped
             raise
     try:
-        if dead := _cause(server):
+        if dead := cause_of_end(server):
             raise RunFailed(dead)
         seen.scrapes.append(await quiesced(server.socket_path))
     finally:
@@ -216,6 +222,11 @@ def _counters(seen: Seen) -> CounterDeltas:
         raise RunFailed(Failure(failure_class=FailureClass.CONFIG, message=str(error))) from error
 
 
+async def _scored(bench: Bench, attempt: Attempt, seen: Seen) -> Scored:
+    quality = next(w.quality for w in bench.manifest.workloads if w.name == attempt.condition.workload)
+    return await score_run(quality, seen.requests, seen.observations, bench.cores.client)
+
+
 def _controls(bench: Bench, attempt: Attempt, seen: Seen, counters: CounterDeltas) -> tuple[Control, ...]:
     """As the report will find them; stored with the run, so that a live page can show them."""
     condition = attempt.condition
@@ -265,7 +276,7 @@ async def _replay(
         raise RunFailed(Failure(failure_class=FailureClass.INFRA, message=f"the client failed: {error}")) from error
 
 
-def _cause(server: VllmServer) -> Failure | None:
+def cause_of_end(server: VllmServer) -> Failure | None:
     """Why the engine is gone, by its log; ``None`` while it lives."""
     if server.alive():
         return None
