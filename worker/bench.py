@@ -1,6 +1,6 @@
 """What every session of a block shares: resolved paths, parsed traces, split cores and the pen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.domain.engine_version import EngineSchema
@@ -14,6 +14,9 @@ from worker.prompts import ReplayTrace
 from worker.recorder import Recorder
 from worker.replay.process import ReplayClient
 from worker.watchdog import Limits
+
+LOGITS_FLAG = "--logprobs-mode"
+RAW_LOGITS = "raw_logits"
 
 
 class RunFailed(Exception):
@@ -67,8 +70,17 @@ class Bench:
         speculation = self.arm(arm_name).speculation
         return speculation.method is not Method.SUFFIX or speculation.suffix_decoding_max_cached_requests == 0
 
-    def launch(self, arm_name: str, scratch: Path) -> LaunchSpec:
-        """How to start the arm's server with its socket and caches under ``scratch``."""
+    @property
+    def can_tell_logits(self) -> bool:
+        """Whether the runtime can give logits as they are instead of log probabilities."""
+        return self.serve_flags is not None and LOGITS_FLAG in self.serve_flags
+
+    def launch(self, arm_name: str, scratch: Path, *, tells_logits: bool = False) -> LaunchSpec:
+        """How to start the arm's server with its socket and caches under ``scratch``; measured ones tell no logits."""
+        spec = self._launch(arm_name, scratch)
+        return replace(spec, argv=(*spec.argv, LOGITS_FLAG, RAW_LOGITS)) if tells_logits else spec
+
+    def _launch(self, arm_name: str, scratch: Path) -> LaunchSpec:
         arm = self.arm(arm_name)
         draft = self.model_paths.get(arm.draft_or_speculator)
         return launch_spec(

@@ -1,4 +1,4 @@
-"""The story of one block: check the pins, conduct each arm's session in order, close the block."""
+"""The story of one block: check the pins, conduct each arm's session in order, ask mismatches again, close it."""
 
 import asyncio
 import shutil
@@ -27,6 +27,7 @@ from worker import accelerators
 from worker.accelerators import AcceleratorBusy, Accelerators, AcceleratorUnfit, Held
 from worker.bench import Bench, Interrupted
 from worker.cores import split_cores
+from worker.diagnosing import diagnose_block
 from worker.engine.server import EngineLeftBehind
 from worker.identity import capabilities
 from worker.lease import CancelRequested, HandOver, Lease, LeaseLost, Terms
@@ -163,6 +164,7 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock, hel
         )
         for planned in (await _resumption(database, block, bench)).sessions:
             await conduct_session(bench, planned)
+        await diagnose_block(bench)
 
 
 async def _resumption(database: Database, block: ClaimedBlock, bench: Bench) -> Resumption:

@@ -1,10 +1,11 @@
-"""The story of one session: a fresh server of one arm, warmed up, measured, drained and stopped.
+"""The story of one session: a fresh server of one arm, warmed up, measured, verified, drained and stopped.
 
 A failure of the engine ends this session only; it is recorded with its log, and the other arms go on. What this
 service or its host broke interrupts the block. A session that is canceled is closed by whoever ends its block.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from app.domain.memory_breakdown import breakdown
 from app.domain.retry import is_retried
 from app.domain.schedule import PlannedSession
 from app.domain.startup import CanaryFacts
+from app.domain.vocabulary import BASELINE_ARM
 from app.runs.facts import SessionFacts
 from worker.accelerators import back_to_baseline
 from worker.bench import Bench, Interrupted, RunFailed
@@ -31,17 +33,43 @@ from worker.measurement import Serving, conduct_run, warm_up
 from worker.recorder import Recorder
 from worker.scratch import scratch_directory
 from worker.telemetry.sampling import Telemetry
+from worker.verification.phase import verify
 
 log = structlog.get_logger()
 
 
+Work = Callable[[Serving], Awaitable[None]]
+"""What a session is for: done when its server is warm, and followed by its end."""
+
+
 async def conduct_session(bench: Bench, planned: PlannedSession) -> None:
     """Conduct one session to its end; failures of the engine are recorded, not raised."""
+
+    async def work(serving: Serving) -> None:
+        if planned.runs:
+            await _measure(bench, planned, serving)
+        await verify(bench, serving)
+
+    session_id = await bench.recorder.start_session(planned.arm, planned.position)
+    await _conduct(bench, planned.arm, session_id, work)
+
+
+async def conduct_diagnosis(bench: Bench, arm: str, position: int, work: Work) -> None:
+    """Conduct a session that measures nothing and only answers again; its failures too are recorded, not raised."""
+
+    async def answer(serving: Serving) -> None:
+        await bench.recorder.move_session(serving.session_id, SessionState.VERIFYING)
+        await work(serving)
+
+    session_id = await bench.recorder.start_session(arm, position, diagnosing=True)
+    await _conduct(bench, arm, session_id, answer, tells_logits=bench.can_tell_logits and arm == BASELINE_ARM)
+
+
+async def _conduct(bench: Bench, arm: str, session_id: UUID, work: Work, *, tells_logits: bool = False) -> None:
     recorder = bench.recorder
-    session_id = await recorder.start_session(planned.arm, planned.position)
-    with scratch_directory() as scratch, bound_contextvars(session=str(session_id), arm=planned.arm):
+    with scratch_directory() as scratch, bound_contextvars(session=str(session_id), arm=arm):
         try:
-            await _serve(bench, planned, session_id, scratch)
+            await _serve(bench, _stand(bench, arm, session_id, scratch, tells_logits=tells_logits), work)
         except (StartupFailed, RunFailed, ScrapeFailed) as error:
             await _end_early(recorder, session_id, error.failure)
         else:
@@ -57,13 +85,14 @@ async def _end_early(recorder: Recorder, session_id: UUID, failure: Failure) -> 
     raise Interrupted(failure)
 
 
-async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratch: Path) -> None:
-    """Start the server, measure, stop it; log and telemetry are archived however that ends."""
-    serving = _stand(bench, planned.arm, session_id, scratch)
+async def _serve(bench: Bench, serving: Serving, work: Work) -> None:
+    """Start the server, do the work, stop it; log and telemetry are archived however that ends."""
+    session_id = serving.session_id
     try:
         async with serving.telemetry, serving.server:
             await _warm_up(bench, serving)
-            await _measure(bench, planned, serving)
+            await work(serving)
+            await bench.recorder.move_session(session_id, SessionState.DRAINING)
     except StartupFailed:
         await _describe(bench, serving, serving.server.logged_configuration(), None)
         raise
@@ -75,10 +104,10 @@ async def _serve(bench: Bench, planned: PlannedSession, session_id: UUID, scratc
         await back_to_baseline(bench.held)
 
 
-def _stand(bench: Bench, arm: str, session_id: UUID, scratch: Path) -> Serving:
+def _stand(bench: Bench, arm: str, session_id: UUID, scratch: Path, *, tells_logits: bool) -> Serving:
     tag = f"{session_id}:{bench.recorder.block.fence}"
     server = VllmServer(
-        bench.launch(arm, scratch),
+        bench.launch(arm, scratch, tells_logits=tells_logits),
         scratch / "engine.log",
         tag=tag,
         startup_timeout_s=bench.startup_timeout_s,
@@ -111,11 +140,9 @@ async def _warm_up(bench: Bench, serving: Serving) -> None:
 
 
 async def _measure(bench: Bench, planned: PlannedSession, serving: Serving) -> None:
-    move = bench.recorder.move_session
-    await move(serving.session_id, SessionState.MEASURING)
+    await bench.recorder.move_session(serving.session_id, SessionState.MEASURING)
     for condition in planned.runs:
         await conduct_run(bench, condition, serving)
-    await move(serving.session_id, SessionState.DRAINING)
 
 
 async def _describe(bench: Bench, serving: Serving, configuration: Configuration, canary: CanaryFacts | None) -> None:

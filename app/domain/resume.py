@@ -11,6 +11,7 @@ from uuid import UUID
 
 from app.domain.condition import Condition
 from app.domain.schedule import PlannedBlock, PlannedSession
+from app.domain.verified import VERIFIED_BLOCKS
 
 GAP_MAX_S: Final = 900.0
 """Hosts drift (method A12). A healthy block may itself wait this long between two arms, for a slow start-up."""
@@ -26,6 +27,8 @@ class EarlierSession:
     succeeded: frozenset[Condition]
     idle_s: float
     accelerators: tuple[str, ...]
+    verified: bool = False
+    """Whether what it was asked beside its runs is recorded."""
 
     @property
     def is_useful(self) -> bool:
@@ -52,8 +55,11 @@ def resume(
     useful = [s for s in earlier if s.over or (s.is_useful and s.arm not in indivisible)]
     if reason := _too_far(useful, accelerators):
         return Resumption((), planned.sessions, reason)
-    rest = (_rest(session, [s for s in useful if s.arm == session.arm]) for session in planned.sessions)
-    return Resumption(tuple(s.id for s in useful), tuple(session for session in rest if session.runs))
+    verifies = planned.index < VERIFIED_BLOCKS
+    rest = (
+        _rest(session, [s for s in useful if s.arm == session.arm], verifies=verifies) for session in planned.sessions
+    )
+    return Resumption(tuple(s.id for s in useful), tuple(session for session in rest if session is not None))
 
 
 def _too_far(useful: Sequence[EarlierSession], accelerators: Collection[str]) -> str | None:
@@ -65,8 +71,11 @@ def _too_far(useful: Sequence[EarlierSession], accelerators: Collection[str]) ->
     return None
 
 
-def _rest(session: PlannedSession, done: Sequence[EarlierSession]) -> PlannedSession:
+def _rest(session: PlannedSession, done: Sequence[EarlierSession], *, verifies: bool) -> PlannedSession | None:
+    """What is left of an arm; a session without runs only verifies."""
     if any(s.over for s in done):
-        return replace(session, runs=())
+        return None
     measured = frozenset[Condition]().union(*(s.succeeded for s in done))
-    return replace(session, runs=tuple(run for run in session.runs if run not in measured))
+    runs = tuple(run for run in session.runs if run not in measured)
+    is_verified = not verifies or any(s.verified for s in done)
+    return None if is_verified and not runs else replace(session, runs=runs)

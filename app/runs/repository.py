@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import load_only
 
 from app.db.base import Json
 from app.db.models import BlockRow, RunRow, SessionRow, VerificationRow
@@ -202,6 +203,7 @@ class SessionRepository:
             RunRow.session_id == row.id, RunRow.state == RunState.SUCCEEDED
         )
         measured = (await self._session.execute(runs)).all()
+        verified = await self._session.get(VerificationRow, row.id, options=[load_only(VerificationRow.session_id)])
         return EarlierSession(
             id=row.id,
             arm=row.arm,
@@ -209,6 +211,7 @@ class SessionRepository:
             succeeded=frozenset(Condition(row.arm, workload, load) for workload, load in measured),
             idle_s=idle_s,
             accelerators=tuple(row.accelerators),
+            verified=verified is not None,
         )
 
 

@@ -5,6 +5,7 @@ import pytest
 from app.domain.condition import Condition
 from app.domain.resume import GAP_MAX_S, EarlierSession, Resumption, resume
 from app.domain.schedule import PlannedBlock, PlannedSession, plan
+from app.domain.verified import VERIFIED_BLOCKS
 from tests.domain.evidence_factory import make_manifest
 
 BLOCK: PlannedBlock = plan(make_manifest(blocks=1))[0]
@@ -65,7 +66,7 @@ def test_a_failed_session_is_a_finding_and_is_not_tried_again() -> None:
 
 
 def test_the_runs_of_two_interrupted_sessions_of_an_arm_add_up() -> None:
-    parts = [earlier(FIRST, succeeded=frozenset({run})) for run in FIRST.runs]
+    parts = [earlier(FIRST, succeeded=frozenset({run}), verified=True) for run in FIRST.runs]
     found = resumed(*parts)
     assert set(found.adopted) == {part.id for part in parts}
     assert FIRST.arm not in rest(found)
@@ -123,3 +124,14 @@ def test_runs_of_one_arm_say_nothing_of_another() -> None:
 def test_a_resumption_is_a_value() -> None:
     same = UUID(int=1)
     assert resumed(earlier(FIRST, 1, id=same)) == resumed(earlier(FIRST, 1, id=same))
+
+
+def test_an_arm_that_is_measured_and_not_verified_is_only_verified() -> None:
+    found = resumed(earlier(FIRST, 2), earlier(SECOND, 2, verified=True))
+    assert found.sessions == (PlannedSession(FIRST.arm, FIRST.position, ()),)
+
+
+def test_a_later_block_verifies_nothing_again() -> None:
+    later = plan(make_manifest(blocks=VERIFIED_BLOCKS + 1))[VERIFIED_BLOCKS]
+    found = resume(later, [earlier(session, 2) for session in later.sessions], accelerators=HERE)
+    assert found.sessions == ()

@@ -1,0 +1,1 @@
+"""Verification of outputs: the answers of a block while its worker still compares them."""
