@@ -1,9 +1,10 @@
-"""Whether a run's queue grew: offered against completed, backlog and drain (method A10).
+"""Whether a run's queue grew: offered against completed, and backlog (method A10).
 
 A growing queue is never called throughput; a run too short to tell says so.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,38 +13,43 @@ from scipy import stats
 
 from app.domain.condition import Condition, expand
 from app.domain.evidence import ExperimentEvidence, RunEvidence
-from app.domain.exposition import WAITING
 from app.domain.latency import e2e_ns
 from app.domain.observation import RequestObservation
 from app.domain.pairing import CompleteBlocks
-from app.domain.series import the_one
 from app.domain.vocabulary import NS_PER_S, Outcome, Saturation
 
 BACKLOG_GROWTH_MAX = 0.02
 """Slope of the in-flight count as a share of the offered rate."""
 COMPLETION_MIN = 0.97
-DRAIN_FACTOR = 3
+BACKLOG_MIN = 12
+"""Requests by which the backlog must grow in all: so many pile up by chance in a stable queue of few arrivals."""
 WINDOW_FACTOR = 50
 """The window must last this many service times."""
 POINTS_MAX = 600
 
 
-def saturation_of(
-    observations: Sequence[RequestObservation], *, service_ns: float | None, waiting_at_end: float | None
-) -> Saturation:
+def saturation_of(observations: Sequence[RequestObservation], *, service_ns: float | None) -> Saturation:
     """Classify one run; the window runs from the first due time to the last.
 
     ``service_ns`` is the arm's mean end-to-end time at its lowest load: at the run's own load it grows with the queue
-    itself, and no saturated run would ever be long enough. ``waiting_at_end`` is the engine's waiting count there.
+    itself, and no saturated run would ever be long enough.
     """
-    due, ended = _times(observations)
+    return queue_state(*_times(observations), service_ns=service_ns)
+
+
+def queue_state(due: Sequence[int], ended: Sequence[int], *, service_ns: float | None) -> Saturation:
+    """The same from sorted times alone: of all due requests, and of the ends of those that were served.
+
+    How long the last requests take is no sign: of many at once the longest takes several service times anyway, and of
+    half of all stable runs at 92% of capacity some wait at the end.
+    """
     if len(due) <= 1 or not service_ns or due[-1] - due[0] < WINDOW_FACTOR * service_ns:
         return Saturation.UNDECIDED
-    grows = _backlog_growth(due, ended) > BACKLOG_GROWTH_MAX
+    growth = _backlog_growth(due, ended)
+    grows = growth > BACKLOG_GROWTH_MAX and growth * len(due) > BACKLOG_MIN
     # The last request is due as the window ends, so it is not among those that could have been completed in it.
-    lags = sum(end <= due[-1] for end in ended) / (len(due) - 1) < COMPLETION_MIN
-    drains_long = max(ended, default=due[-1]) - due[-1] > DRAIN_FACTOR * service_ns and bool(waiting_at_end)
-    if (grows and lags) or drains_long:
+    lags = bisect_right(ended, due[-1]) / (len(due) - 1) < COMPLETION_MIN
+    if grows and lags:
         return Saturation.SATURATED
     return Saturation.SUSPECT if grows != lags else Saturation.STABLE
 
@@ -64,12 +70,7 @@ def saturations(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> dict[Co
     found: dict[Condition, Saturation] = {}
     for condition in expand(evidence.manifest):
         unloaded = {r.block: _mean_e2e_ns(r) for r in blocks.of(Condition(condition.arm, condition.workload, lowest))}
-        states = [
-            saturation_of(
-                run.observations, service_ns=unloaded.get(run.block), waiting_at_end=_waiting_at_last_arrival(run)
-            )
-            for run in blocks.of(condition)
-        ]
+        states = [saturation_of(run.observations, service_ns=unloaded.get(run.block)) for run in blocks.of(condition)]
         found[condition] = over_blocks(states)
     return found
 
@@ -79,20 +80,12 @@ def _mean_e2e_ns(run: RunEvidence) -> float | None:
     return sum(times) / len(times) if times else None
 
 
-def _waiting_at_last_arrival(run: RunEvidence) -> float | None:
-    last_due = max((o.due_ns for o in run.observations), default=0)
-    sampled = the_one(run.series, WAITING)
-    samples = zip(sampled.at_ns, sampled.values, strict=True) if sampled else ()
-    before = [waiting for at, waiting in samples if at <= last_due]
-    return before[-1] if before else None
-
-
 def _times(observations: Sequence[RequestObservation]) -> tuple[list[int], list[int]]:
     ended = [o.end_ns for o in observations if o.outcome is Outcome.SUCCESS and o.end_ns is not None]
     return sorted(o.due_ns for o in observations), sorted(ended)
 
 
-def _backlog_growth(due: list[int], ended: list[int]) -> float:
+def _backlog_growth(due: Sequence[int], ended: Sequence[int]) -> float:
     """Theil-Sen slope of the in-flight count, per offered request: 0.1 means that a tenth of them pile up."""
     seconds = (due[-1] - due[0]) / NS_PER_S
     at = np.linspace(due[0], due[-1], min(max(int(seconds), 10), POINTS_MAX))
