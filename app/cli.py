@@ -124,14 +124,24 @@ def watch_experiment(experiment_id: ExperimentId, *, url: Url = LOCAL_URL) -> No
 
 
 @app.command("report")
-def show_report(experiment_id: ExperimentId, *, as_json: AsJson = False, url: Url = LOCAL_URL) -> None:
-    """Print the verdict table, or the whole report as JSON."""
+def show_report(
+    experiment_id: ExperimentId,
+    *,
+    as_json: AsJson = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The whole report as Markdown.")] = False,
+    as_html: Annotated[bool, typer.Option("--html", help="The whole report as one HTML file to print.")] = False,
+    url: Url = LOCAL_URL,
+) -> None:
+    """Print the verdict table, or the whole report as JSON, Markdown or HTML."""
     from rich.console import Console
 
     from app.client import Service
     from app.tables import print_verdicts
 
     with refusals(as_json=as_json), Service(url) as service:
+        if as_markdown or as_html:
+            typer.echo(service.printed(experiment_id, "md" if as_markdown else "html"), nl=False)
+            return
         report = service.report(experiment_id)
     if as_json:
         typer.echo(report.model_dump_json(indent=2))

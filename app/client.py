@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import quote
 
 import httpx
@@ -82,6 +82,10 @@ class Service:
         from app.domain.report import Report  # noqa: PLC0415  (as above)
 
         return Report.model_validate(self._call("GET", f"/experiments/{experiment_id}/report"))
+
+    def printed(self, experiment_id: str, suffix: Literal["md", "html"]) -> str:
+        """The report as Markdown or as one HTML file."""
+        return self._request("GET", f"/experiments/{experiment_id}/report.{suffix}").text
 
     def capabilities(self) -> list[Problem]:
         """What each worker published last."""

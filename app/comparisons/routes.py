@@ -1,10 +1,11 @@
 """An experiment's report, its figures and the bundle that lets others recompute both."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from typing import Annotated, Final, cast
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
 from starlette.background import BackgroundTask
 
 from app.comparisons.schemas import FigureRead
@@ -13,6 +14,8 @@ from app.domain.errors import EvidenceRefused, NotFound
 from app.domain.report import Report
 from app.errors import responses
 from app.figures import FIGURES
+from app.printed.html import POLICY, printable
+from app.printed.markdown import markdown
 from app.state import DatabaseDep, SettingsDep
 
 ROOT: Final = "Verdraft-Root"
@@ -36,6 +39,20 @@ async def read_report(experiment_id: str, service: ServiceDep) -> Response:
     """Verdicts with the numbers behind them; ``interim`` until every block is complete."""
     known = await service.known(experiment_id)
     return Response(known.document, media_type="application/json")
+
+
+@router.get("/report.md", response_class=PlainTextResponse)
+async def read_markdown(experiment_id: str, service: ServiceDep) -> Response:
+    """The report as Markdown: the answer first, every number with its interval, n and method at the end."""
+    content = await asyncio.to_thread(markdown, await service.report(experiment_id))
+    return PlainTextResponse(content, media_type="text/markdown")
+
+
+@router.get("/report.html", response_class=HTMLResponse)
+async def read_printable(experiment_id: str, service: ServiceDep) -> Response:
+    """The same as one HTML file to print or send; it loads nothing."""
+    content = await asyncio.to_thread(printable, await service.report(experiment_id))
+    return HTMLResponse(content, headers={"Content-Security-Policy": POLICY})
 
 
 @router.get("/figures")

@@ -28,6 +28,8 @@ from app.experiments.repository import ExperimentRepository
 from app.figures import FIGURES
 from app.leases.repository import LeaseRepository
 from app.main import create_app
+from app.printed.html import POLICY, printable
+from app.printed.markdown import markdown
 from app.runs.repository import SessionRepository
 from app.settings import Settings
 from tests.conftest import client_of, libpq_url
@@ -191,6 +193,16 @@ async def test_report_and_figures_state_the_same_experiment(client: httpx.AsyncC
     assert [f["name"] for f in figures] == list(FIGURES)
     for figure in figures:
         assert {"data", "layout"} <= set((await client.get(figure["url"])).json())
+
+
+async def test_the_report_can_be_taken_away(client: httpx.AsyncClient, measured: str) -> None:
+    report = Report.model_validate_json((await client.get(f"{measured}/report")).content)
+    written, page = await client.get(f"{measured}/report.md"), await client.get(f"{measured}/report.html")
+    assert written.headers["content-type"].startswith("text/markdown")
+    assert written.text == markdown(report)
+    assert page.text == printable(report)
+    assert page.headers["content-security-policy"] == POLICY
+    assert (await client.get(f"/api/v1/experiments/{'f' * 64}/report.md")).status_code == 404
 
 
 async def test_a_report_follows_its_evidence(client: httpx.AsyncClient, database: Database) -> None:

@@ -51,6 +51,17 @@ def test_a_gate_without_a_verdict_is_refused(
     assert "no verdict" in gate.stderr
 
 
+@pytest.mark.parametrize(("option", "start"), [("--markdown", "# "), ("--html", "<!doctype html>")])
+def test_the_report_as_a_document(
+    verdraft: Verdraft, live_server: LiveServer, manifest_file: Path, trace_file: Path, option: str, start: str
+) -> None:
+    url = ("--url", live_server.url)
+    verdraft("workload", "upload", trace_file, *url)
+    identity = verdraft("submit", manifest_file, *url).stdout.split()[1]
+    assert verdraft("report", identity, option, *url).stdout.startswith(start)
+    assert verdraft("report", "f" * 64, option, *url).exit_code == 1
+
+
 def test_a_manifest_whose_trace_is_missing_is_refused_by_field(
     verdraft: Verdraft, live_server: LiveServer, manifest_file: Path
 ) -> None:

@@ -1,0 +1,194 @@
+"""A report as Markdown: the answer first, then verdicts with reasons, then what they rest on, then every number.
+
+It states only what the report has; text that others wrote is escaped.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from app.domain.report import Report
+from app.domain.statistics import Estimate
+from app.domain.verdict import Verdict
+from app.printed.numbers import Number, numbers
+
+Cells = Sequence[object]
+
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~]|(?<!\w)_|_(?!\w))")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]+")
+_DIGITS: Final = 6
+"""Significant; a reader who needs all of them takes the report as JSON."""
+
+
+def markdown(report: Report) -> str:
+    """The whole document, ending in a newline."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def escaped(value: object) -> str:
+    """Text of any origin inside a line of Markdown."""
+    return _SPECIAL.sub(r"\\\1", plain(str(value)))
+
+
+def plain(text: str) -> str:
+    """Without control characters and those that turn the reading direction."""
+    return _CONTROL.sub(" ", text)
+
+
+def told(estimate: Estimate | None, *, unit: bool = True) -> str:
+    """Value, interval and n, or why there is none."""
+    if estimate is None:
+        return "none"
+    if estimate.value is None:
+        return escaped(f"none: {estimate.why}")
+    limits = "" if estimate.low is None or estimate.high is None else f" [{_n(estimate.low)}, {_n(estimate.high)}]"
+    return escaped(f"{_n(estimate.value)}{limits}{f' {estimate.unit}' if unit else ''}, n = {estimate.n}")
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield from _answer(report)
+    yield from _verdicts(report)
+    yield from _right(report)
+    yield from _why(report)
+    yield from _controls(report)
+    yield from _costs(report)
+    yield from _not_shown(report)
+    yield from _pins(report)
+    yield from _every_number(report)
+
+
+def _answer(report: Report) -> Iterator[str]:
+    yield f"# {escaped(report.name)}"
+    yield ""
+    stamps = [
+        *([f"interim: {report.blocks_complete} of {report.blocks_planned} blocks"] if report.interim else []),
+        *(["exploratory: no decision"] if report.exploratory else []),
+    ]
+    if stamps:
+        yield f"**{escaped('; '.join(stamps))}**"
+        yield ""
+    yield escaped(report.recommendation.sentence)
+    yield ""
+    yield f"Scope: {escaped(report.recommendation.scope)}"
+    if report.recommendation.flags:
+        yield ""
+        yield "Pass to `vllm serve`:"
+        yield ""
+        yield f"    {plain(' '.join(report.recommendation.flags))}"
+
+
+def _verdicts(report: Report) -> Iterator[str]:
+    yield from _section("Verdicts")
+    head = ("arm", "workload", "load", "regime", "verdict", "ratio", "metric", "reasons")
+    yield from _table(head, map(_verdict, report.verdicts))
+
+
+def _verdict(verdict: Verdict) -> Cells:
+    word = f"{verdict.word} (exploratory)" if verdict.exploratory else verdict.word
+    ratio, why = told(verdict.ratio, unit=False), "; ".join(verdict.reasons)
+    where = (verdict.arm, verdict.workload, verdict.load, verdict.regime)
+    return (*map(escaped, (*where, word)), ratio, escaped(verdict.metric), escaped(why))
+
+
+def _right(report: Report) -> Iterator[str]:
+    yield from _section("Is it still right?")
+    same = ((n.place, n.name, told(n.estimate)) for n in numbers(report) if n.section in _RIGHT)
+    yield from _table(("where", "quantity", "value"), ((escaped(p), escaped(q), v) for p, q, v in same))
+
+
+_RIGHT: Final = frozenset({"correctness", "sampling", "quality", "degenerate"})
+"""Sections of a report that are about outputs."""
+
+
+def _why(report: Report) -> Iterator[str]:
+    yield from _section("Why it is as fast as it is")
+    head = ("arm", "workload", "load", "saved per request", "foretold", "measured", "in words")
+    yield from _table(
+        head,
+        (
+            (
+                *map(escaped, (e.arm, e.workload, e.load)),
+                *map(told, (e.saved_ms, e.foretold_request, e.measured_request)),
+                escaped(e.words),
+            )
+            for e in report.explanations
+        ),
+    )
+
+
+def _controls(report: Report) -> Iterator[str]:
+    yield from _section("Could the numbers be trusted?")
+    rows = (
+        (escaped(c.name), escaped(", ".join(f"{n} {word}" for word, n in c.outcomes.items())), escaped(c.worst.words))
+        for c in report.controls
+    )
+    yield from _table(("control", "outcomes", "what was found"), rows)
+
+
+def _costs(report: Report) -> Iterator[str]:
+    yield from _section("What it costs to start")
+    rows = (
+        (
+            escaped(c.arm),
+            told(c.startup_s),
+            told(c.baseline_startup_s),
+            escaped(c.kv_cache_tokens or "none"),
+            escaped(c.baseline_kv_cache_tokens or "none"),
+        )
+        for c in report.costs
+    )
+    yield from _table(("arm", "start-up", "target-only", "KV cache tokens", "target-only"), rows)
+
+
+def _not_shown(report: Report) -> Iterator[str]:
+    yield from _section("What this does not show")
+    yield from (f"- {escaped(one)}" for one in report.not_shown)
+
+
+def _pins(report: Report) -> Iterator[str]:
+    yield from _section("What was measured")
+    manifest = report.manifest
+    yield from _table(
+        ("what", "pinned as"),
+        (
+            ("experiment", f"`{report.experiment}`"),
+            ("analysis", escaped(report.analysis_version)),
+            ("target", escaped(manifest.target_model)),
+            ("tokenizer", escaped(manifest.target_tokenizer)),
+            ("runtime", escaped(manifest.runtime)),
+            ("hardware", escaped(f"{manifest.hardware.count} x {manifest.hardware.accelerator}")),
+            *((escaped(f"arm {arm.name}"), escaped(arm.draft_or_speculator)) for arm in manifest.arms),
+            *((escaped(f"workload {w.name}"), f"`{w.trace}`") for w in manifest.workloads),
+        ),
+    )
+
+
+def _every_number(report: Report) -> Iterator[str]:
+    yield from _section("Every number")
+    head = ("section", "where", "quantity", "value", "low", "high", "n", "unit", "how")
+    yield from _table(head, map(_row, numbers(report)))
+
+
+def _row(number: Number) -> Cells:
+    e = number.estimate
+    how = e.source if e.why is None else f"{e.source}; {e.why}"
+    where = map(escaped, (number.section, number.place, number.name))
+    return (*where, _n(e.value), _n(e.low), _n(e.high), e.n, escaped(e.unit), escaped(how))
+
+
+def _section(title: str) -> Iterator[str]:
+    yield from ("", f"## {title}", "")
+
+
+def _table(head: Sequence[str], rows: Iterable[Cells]) -> Iterator[str]:
+    found = [tuple(map(str, row)) for row in rows]
+    if not found:
+        yield "Nothing to show."
+        return
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    yield from (f"| {' | '.join(row)} |" for row in found)
+
+
+def _n(value: float | None) -> str:
+    return "none" if value is None else f"{value:.{_DIGITS}g}"
