@@ -53,7 +53,7 @@ def test_a_gate_without_a_verdict_is_refused(
 
 @pytest.mark.parametrize(("option", "start"), [("--markdown", "# "), ("--html", "<!doctype html>")])
 def test_the_report_as_a_document(
-    verdraft: Verdraft, live_server: LiveServer, manifest_file: Path, trace_file: Path, option: str, start: str
+    verdraft: Verdraft, live_server: LiveServer, manifest_file: Path, trace_file: Path, *, option: str, start: str
 ) -> None:
     url = ("--url", live_server.url)
     verdraft("workload", "upload", trace_file, *url)
