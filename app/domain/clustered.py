@@ -100,6 +100,34 @@ def share_limits(good: npt.ArrayLike, offered: npt.ArrayLike, confidence: float 
     return Limits(np.fmin(blocks.low, alone.low), np.fmax(blocks.high, alone.high))
 
 
+def good_rate(good: Sequence[int], of: Sequence[int], offered_rps: Sequence[float]) -> Estimate:
+    """Mean over blocks of ``good / of`` times the rate at which requests were offered; one of each for a block."""
+    source = "mean of blocks, t interval, at least that of the share of good requests (method A6)"
+    unit, n = "requests/s", len(good)
+    if not n:
+        return Estimate(value=None, n=0, unit=unit, source=source, why="no complete block")
+    value = float(np.mean(np.divide(good, of) * offered_rps))
+    if n == 1:
+        return Estimate(value=value, n=1, unit=unit, source=source, why="one block")
+    low, high = (float(limit) for limit in good_rate_limits(good, of, offered_rps))
+    return Estimate(value=value, low=low, high=high, confidence=CONFIDENCE, n=n, unit=unit, source=source)
+
+
+def good_rate_limits(
+    good: npt.ArrayLike, of: npt.ArrayLike, offered_rps: npt.ArrayLike, confidence: float = CONFIDENCE
+) -> Limits:
+    """The wider of the t interval of the blocks' rates and the share's limits times the mean offered rate.
+
+    Where nearly all requests are good, the blocks' rates hardly differ and t alone would pass for certainty.
+    """
+    g, n, offered = (np.asarray(x, np.float64) for x in (good, of, offered_rps))
+    rates, blocks = g / n * offered, g.shape[-1]
+    half = special.stdtrit(blocks - 1, 0.5 + confidence / 2) * rates.std(-1, ddof=1) / math.sqrt(blocks)
+    share, offered_mean = share_limits(g, n, confidence), offered.mean(-1)
+    low = np.fmin(rates.mean(-1) - half, share.low * offered_mean)
+    return Limits(np.maximum(low, 0.0), np.fmax(rates.mean(-1) + half, share.high * offered_mean))
+
+
 def clopper_pearson(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = CONFIDENCE) -> Limits:
     """The exact interval of a share of independent trials."""
     k, of, tail = np.asarray(successes, np.float64), np.asarray(n, np.float64), (1 - confidence) / 2

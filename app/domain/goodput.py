@@ -6,7 +6,7 @@ Where only a sample of the answers is scored, the sample's share of good request
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.domain.clustered import attainment
+from app.domain.clustered import attainment, good_rate
 from app.domain.condition import Condition
 from app.domain.evidence import ExperimentEvidence, RunEvidence
 from app.domain.judging import Slo
@@ -14,7 +14,7 @@ from app.domain.latency import is_good, window_s
 from app.domain.observation import RequestObservation
 from app.domain.scored import is_correct, sample_of
 from app.domain.scoring.terms import Quality
-from app.domain.statistics import Estimate, mean_over_blocks
+from app.domain.statistics import Estimate
 
 UNSCORED = "answers of {} of {} runs were not scored, and only correct answers count"
 
@@ -63,9 +63,13 @@ def goodput_rps(part: Part, rule: Good) -> float | None:
 def mean_goodput(parts: Sequence[Part], rule: Good) -> Estimate:
     """The mean of blocks."""
     measured = [part for part in parts if window_s(part[0].observations)]
-    known = [rate for part in measured if (rate := goodput_rps(part, rule)) is not None]
-    found = mean_over_blocks(known, "requests/s")
-    return found if len(known) == len(measured) else _untold(found, measured)
+    counted = [
+        (*counts, len(part[1]) / seconds)
+        for part in measured
+        if (counts := good_requests(part, rule)) and counts[1] and (seconds := window_s(part[0].observations))
+    ]
+    found = good_rate([good for good, _, _ in counted], [of for _, of, _ in counted], [rps for _, _, rps in counted])
+    return found if len(counted) == len(measured) else _untold(found, measured)
 
 
 def good_share(parts: Sequence[Part], rule: Good) -> Estimate:

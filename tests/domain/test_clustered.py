@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.domain.clustered import attainment, clopper_pearson, ratio_limits, ratio_of_totals, share_limits
+from app.domain.clustered import attainment, clopper_pearson, good_rate, ratio_limits, ratio_of_totals, share_limits
 
 
 def test_no_drafts_is_undefined_never_zero() -> None:
@@ -109,3 +109,20 @@ def test_clopper_pearson_is_scipy_s() -> None:
 def test_blocks_that_all_reach_everything_are_no_certainty() -> None:
     low, high = share_limits([50, 50, 50], [50, 50, 50])
     assert (float(low), float(high)) == pytest.approx((0.9757, 1.0), abs=1e-4)
+
+
+def test_goodput_of_blocks_that_all_reach_everything_is_no_certainty() -> None:
+    found = good_rate([50, 50, 50], [50, 50, 50], [2.0, 2.0, 2.0])
+    assert (found.value, found.n) == (2.0, 3)
+    assert (found.low, found.high) == pytest.approx((2 * 0.9757, 2.0), abs=1e-3)
+
+
+def test_goodput_of_blocks_that_differ_has_at_least_their_t_interval() -> None:
+    found = good_rate([40, 20, 30], [50, 50, 50], [2.0, 2.0, 2.0])
+    half = float(stats.t.ppf(0.975, 2)) * 0.4 / math.sqrt(3)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= max(1.2 - half, 0) + 1e-12
+    assert found.high >= 1.2 + half - 1e-12
+    assert good_rate([1], [2], [4.0]).value == 2.0
+    assert good_rate([], [], []).value is None
