@@ -15,6 +15,7 @@ from worker.calibration.command import calibrate
 from worker.matrix.command import matrix, reconcile
 from worker.profiling.command import profile
 from worker.regression.command import check
+from worker.sampler.command import sampler
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(calibrate)
@@ -22,6 +23,7 @@ app.command()(profile)
 app.command()(check)
 runtime_commands.app.command()(matrix)
 runtime_commands.app.command()(reconcile)
+runtime_commands.app.command()(sampler)
 app.add_typer(runtime_commands.app, name="runtime")
 app.add_typer(model_commands.app, name="model")
 console = Console()

@@ -35,6 +35,7 @@ from worker.pins import resolve_pins
 from worker.prompts import open_for_replay
 from worker.recorder import Recorder
 from worker.replay.process import ReplayClient
+from worker.sampling import score_block
 from worker.scratch import sweep_scratch
 from worker.session import conduct_session
 from worker.watchdog import Limits
@@ -165,6 +166,7 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock, hel
         for planned in (await _resumption(database, block, bench)).sessions:
             await conduct_session(bench, planned)
         await diagnose_block(bench)
+        await score_block(bench)
 
 
 async def _resumption(database: Database, block: ClaimedBlock, bench: Bench) -> Resumption:

@@ -54,7 +54,7 @@ async def conduct_session(bench: Bench, planned: PlannedSession) -> None:
     await _conduct(bench, planned.arm, session_id, work)
 
 
-async def conduct_diagnosis(bench: Bench, arm: str, position: int, work: Work) -> None:
+async def conduct_diagnosis(bench: Bench, arm: str, position: int, work: Work, *, may_tell_logits: bool = True) -> None:
     """Conduct a session that measures nothing and only answers again; its failures too are recorded, not raised."""
 
     async def answer(serving: Serving) -> None:
@@ -62,7 +62,9 @@ async def conduct_diagnosis(bench: Bench, arm: str, position: int, work: Work) -
         await work(serving)
 
     session_id = await bench.recorder.start_session(arm, position, diagnosing=True)
-    await _conduct(bench, arm, session_id, answer, tells_logits=bench.can_tell_logits and arm == BASELINE_ARM)
+    await _conduct(
+        bench, arm, session_id, answer, tells_logits=may_tell_logits and bench.can_tell_logits and arm == BASELINE_ARM
+    )
 
 
 async def _conduct(bench: Bench, arm: str, session_id: UUID, work: Work, *, tells_logits: bool = False) -> None:

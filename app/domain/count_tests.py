@@ -57,6 +57,18 @@ def fit_test(strata: Sequence[tuple[Mapping[Any, int], Mapping[Any, float]]]) ->
     return _tested([s for s in (_fitted(*stratum) for stratum in strata) if len(s.observed) > 1], _fit_g, _fit_draws)
 
 
+def large_fit_test(counts: Mapping[Any, int], probabilities: Mapping[Any, float]) -> CountTest:
+    """As ``fit_test`` of one stratum by the chi-squared tail, for many samples; an impossible count is rejected."""
+    if any(count for cell, count in counts.items() if not probabilities.get(cell)):
+        return CountTest(math.inf, 1, 0.0)
+    stratum = _fitted(counts, {cell: p for cell, p in probabilities.items() if p})
+    df = len(stratum.observed) - 1
+    if df <= 0:
+        return CountTest(0.0, 0, None)
+    g = float(_fit_g(stratum.observed, stratum))
+    return CountTest(g, df, float(stats.chi2.sf(g, df)))
+
+
 def two_sample_test(strata: Sequence[tuple[Mapping[Any, int], Mapping[Any, int]]]) -> CountTest:
     """Do two samples come from one distribution in each stratum? Exact given the margins, whatever it is."""
     return _tested([s for s in (_paired(*stratum) for stratum in strata) if len(s.observed) > 1], _pair_g, _pair_draws)

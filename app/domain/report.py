@@ -21,6 +21,7 @@ from app.domain.evidence import ExperimentEvidence
 from app.domain.explanation import Explanation, explain
 from app.domain.gates import ControlSummary, controls_of, experiment_controls, findings, reconcile_all, summaries
 from app.domain.greedy_mismatch import Mismatch
+from app.domain.losslessness import Losslessness, losslessness
 from app.domain.manifest import Manifest
 from app.domain.mechanism import Mechanism, mechanism
 from app.domain.output_length import with_output_lengths
@@ -29,6 +30,8 @@ from app.domain.recommendation import Recommendation, recommend
 from app.domain.reconciliation import Reconciliation
 from app.domain.resolution import config_differences
 from app.domain.results import ArmResult, arm_results
+from app.domain.sampling_equality import SampledEquality
+from app.domain.sampling_evidence import sampled_equality
 from app.domain.saturation import saturations
 from app.domain.servers import DraftCost, SessionSummary, draft_cost, session_summary
 from app.domain.startup_gates import without_request_counts
@@ -84,6 +87,10 @@ class Report(_Frozen):
     comparisons: tuple[MetricComparison, ...]
     correctness: tuple[Correctness, ...]
     mismatches: tuple[Mismatch, ...]
+    losslessness: tuple[Losslessness, ...] = ()
+    """Whether each arm's way of verifying drafts is meant to keep the target's distribution."""
+    sampling: tuple[SampledEquality, ...] = ()
+    """Each arm's sampled answers against target-only's; empty where nothing is sampled."""
     reconciliations: tuple[Reconciliation, ...]
     controls: tuple[ControlSummary, ...]
     """Every control over all compared runs."""
@@ -116,7 +123,16 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     comparisons = compare(evidence, blocks, saturation)
     verification = verify(evidence, blocks)
     controls = controls_of(evidence, blocks)
-    verdicts = decide(evidence, blocks, comparisons, verification.correctness, saturation=saturation, controls=controls)
+    sampling = sampled_equality(evidence)
+    verdicts = decide(
+        evidence,
+        blocks,
+        comparisons,
+        verification.correctness,
+        saturation=saturation,
+        controls=controls,
+        sampling=sampling,
+    )
     every = (*chain.from_iterable(controls.values()), *experiment_controls(evidence, blocks, saturation))
     interim = len(blocks.indices) < manifest.blocks
     results = arm_results(evidence, blocks, saturation)
@@ -136,6 +152,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         comparisons=comparisons,
         correctness=verification.correctness,
         mismatches=verification.mismatches[:MISMATCHES_LISTED],
+        losslessness=losslessness(evidence),
+        sampling=sampling,
         reconciliations=reconcile_all(evidence),
         controls=summaries(every),
         findings=findings(every)[:FINDINGS_LISTED],

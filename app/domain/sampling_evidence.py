@@ -58,7 +58,9 @@ def first_tokens(evidence: ExperimentEvidence, sampling: Sampling) -> Stated:
     found: dict[tuple[str, str], dict[int, float]] = {}
     for session in (*_sessions(evidence, BASELINE_ARM), *evidence.diagnoses):
         record = session.verification
-        for choice in record.choices if record and session.arm == BASELINE_ARM else ():
+        if record is None or session.arm != BASELINE_ARM:
+            continue
+        for choice in record.choices:
             place = None if choice.beginning else stated(choice.alternatives, sampling, raw_logits=record.raw_logits)
             if place and len(place) > 1:
                 found.setdefault((choice.workload, choice.request_id), place)

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -46,7 +46,8 @@ class Sample(NamedTuple):
     fit: Fit | None = None
 
 
-Prompt = Hashable
+Prompt = Any
+"""Whatever names a prompt; its ``repr`` orders prompts."""
 Samples = Mapping[Prompt, Sequence[Sample]]
 """Prompt → one side's samples of it, from all its servers."""
 Stated = Mapping[Prompt, Mapping[int, float]]

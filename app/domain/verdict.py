@@ -19,6 +19,7 @@ from app.domain.finding import BLOCKS_MIN, Finding, find, sharing
 from app.domain.gates import Run, broken_gates
 from app.domain.manifest import Manifest
 from app.domain.pairing import CompleteBlocks, baseline_of
+from app.domain.sampling_equality import SampledEquality, SamplingWord
 from app.domain.statistics import Estimate
 from app.domain.vocabulary import BASELINE_ARM, Outcome, Regime, Saturation, VerdictWord
 
@@ -61,14 +62,17 @@ def decide(
     *,
     saturation: Mapping[Condition, Saturation],
     controls: Mapping[Run, tuple[Control, ...]],
+    sampling: Sequence[SampledEquality] = (),
 ) -> tuple[Verdict, ...]:
     """One verdict per candidate condition, in the manifest's order."""
+    sampled = {one.arm: one for one in sampling}
     primary = {Condition(c.arm, c.workload, c.load): c for c in comparisons if c.primary}
     verified = {c.arm: c for c in correctness}
     broken = {
         condition: (
             *broken_gates(evidence, blocks, condition, controls),
             *verified[condition.arm].broken,
+            *_sampled(sampled.get(condition.arm), SamplingWord.FAIL),
             *_lossy_acceptance(evidence.manifest, condition.arm),
         )
         for condition in expand(evidence.manifest)
@@ -83,7 +87,10 @@ def decide(
             broken=reasons,
             comparison=primary.get(condition),
             family=shared.get(condition),
-            correctness=verified[condition.arm],
+            told=(
+                *_told_of_outputs(verified[condition.arm]),
+                *_sampled(sampled.get(condition.arm), SamplingWord.NOT_CHECKABLE),
+            ),
             saturation=saturation,
         )
         for condition, reasons in broken.items()
@@ -111,7 +118,7 @@ def _verdict(
     broken: tuple[str, ...],
     comparison: MetricComparison | None,
     family: int | None,
-    correctness: Correctness,
+    told: tuple[str, ...],
     saturation: Mapping[Condition, Saturation],
 ) -> Verdict:
     """``family``: how many comparisons share the error at this one's step; ``None`` outside the declared family."""
@@ -125,7 +132,7 @@ def _verdict(
         sentence = f"{_where(condition)}: no claim about speed can be made: {broken[0]}."
     else:
         sentence = _sentence(condition, metric, finding, log_ratios, margins.delta)
-    notes = (*_notes(manifest, blocks, condition, finding, saturation), *_told_of_outputs(correctness))
+    notes = (*_notes(manifest, blocks, condition, finding, saturation), *told)
     return Verdict(
         arm=condition.arm,
         workload=condition.workload,
@@ -145,6 +152,13 @@ def _told_of_outputs(correctness: Correctness) -> Iterator[str]:
     """Where nothing is held against the outputs, and yet not all is well."""
     if correctness.mismatched or correctness.processes == 1:
         yield correctness.sentence
+
+
+def _sampled(found: SampledEquality | None, word: SamplingWord) -> Iterator[str]:
+    """What sampled answers are held to, where they came out as ``word``."""
+    if found is not None and found.word is word:
+        prefix = "sampled outputs are not checkable: " if word is SamplingWord.NOT_CHECKABLE else ""
+        yield from (f"{prefix}{reason}" for reason in found.reasons)
 
 
 def _lossy_acceptance(manifest: Manifest, name: str) -> Iterator[str]:

@@ -90,7 +90,7 @@ def cache_key(runtime: RuntimeIdentity) -> str:
 def ask(runtime: RuntimeIdentity) -> EngineAnswer:
     """Run the question in the runtime itself. Raises ``Unaskable``."""
     with tempfile.TemporaryDirectory(prefix="verdraft-ask-") as scratch:
-        text = _output(*_question(runtime, scratch))
+        text = _output(*_question(runtime, scratch), TIMEOUT_S)
     try:
         answer = EngineAnswer.model_validate_json(text)
     except ValidationError as error:
@@ -102,6 +102,16 @@ def ask(runtime: RuntimeIdentity) -> EngineAnswer:
     if _public(answer.version) != _public(runtime.version):
         raise Unaskable(f"it is vLLM {answer.version}, and was registered as {runtime.version}")
     return answer
+
+
+def run_alone(runtime: RuntimeIdentity, script: Path, question: str, timeout_s: float) -> str:
+    """What ``script`` prints, run by the runtime's own Python with the file of ``question``. Raises ``Unaskable``."""
+    if runtime.image is not None:
+        raise Unaskable("only an environment's own Python can be run here, and this runtime is a container image")
+    with tempfile.TemporaryDirectory(prefix="verdraft-ask-") as scratch:
+        asked = Path(scratch) / "question.json"
+        asked.write_text(question)
+        return _output((*_alone(runtime, script), str(asked)), _environment(runtime, scratch), timeout_s)
 
 
 def _kept_answer(runtime: RuntimeIdentity, directory: Path, say: Callable[[str], None]) -> EngineAnswer:
@@ -138,10 +148,14 @@ def _question(runtime: RuntimeIdentity, scratch: str) -> tuple[tuple[str, ...], 
         except DomainError as error:
             raise Unaskable(str(error)) from error
         return argv, client_environment({"PATH": os.environ.get("PATH", SYSTEM_PATH)})
+    return _alone(runtime, SCRIPT), _environment(runtime, scratch)
+
+
+def _alone(runtime: RuntimeIdentity, script: Path) -> tuple[str, ...]:
     python = runtime.root / "bin" / "python"
     interpreter = python if python.exists() else runtime.root / "bin" / f"python{runtime.python}"
     # Isolated (-I): neither this process's PYTHONPATH nor the user's own site-packages may answer.
-    return (str(interpreter), "-I", str(SCRIPT)), _environment(runtime, scratch)
+    return str(interpreter), "-I", str(script)
 
 
 def _environment(runtime: RuntimeIdentity, scratch: str) -> dict[str, str]:
@@ -157,7 +171,7 @@ def _environment(runtime: RuntimeIdentity, scratch: str) -> dict[str, str]:
     }
 
 
-def _output(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+def _output(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:
     """What the question printed. It is a process group of its own, so that a slow one ends with its children."""
     try:
         process = subprocess.Popen(
@@ -173,11 +187,11 @@ def _output(argv: Sequence[str], environment: Mapping[str, str]) -> str:
     except OSError as error:
         raise Unaskable(f"{argv[0]} does not start: {error.strerror}") from error
     try:
-        out, err = process.communicate(timeout=TIMEOUT_S)
+        out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        raise Unaskable(f"no answer within {TIMEOUT_S:g} s") from error
+        raise Unaskable(f"no answer within {timeout_s:g} s") from error
     if process.returncode:
         raise Unaskable(f"exit status {process.returncode}: {err.strip()[-TAIL_CHARACTERS:]}")
     return out

@@ -15,6 +15,7 @@ from worker.measurement import Serving, cause_of_end
 from worker.replay.process import ReplayFailed
 from worker.verification.asking import CLIENTS_MAX, Asker, Prompts, greedily
 from worker.verification.choosing import choose
+from worker.verification.sampled import sample_server
 from worker.watchdog import Watch, WatchdogAlarm, under_watch
 
 T = TypeVar("T")
@@ -31,9 +32,17 @@ async def verify(bench: Bench, serving: Serving) -> None:
     choice = await asyncio.to_thread(choose, bench.traces, bench.manifest.schedule_seed)
     asking = verify_greedily(asker_of(bench, serving), choice.prompts, choice.left_out)
     record = await watched(bench, serving, asking)
+    if bench.manifest.sampling.temperature > 0 and serving.server.alive():
+        record = merged(record, await watched(bench, serving, _sampled(bench, serving, choice.prompts)))
     await bench.recorder.record_verification(serving.session_id, record)
     if dead := cause_of_end(serving.server):
         raise RunFailed(dead)
+
+
+async def _sampled(bench: Bench, serving: Serving, prompts: Prompts) -> VerificationRecord:
+    seeds = f"{bench.experiment_id}/{bench.block_index}"
+    asker = asker_of(bench, serving)
+    return await sample_server(asker, prompts, serving.arm, bench.manifest.schedule_seed, seeds=seeds)
 
 
 async def verify_greedily(
@@ -77,6 +86,7 @@ def merged(*records: VerificationRecord) -> VerificationRecord:
     return VerificationRecord(
         answers=tuple(answer for record in records for answer in record.answers),
         choices=tuple(choice for record in records for choice in record.choices),
+        scored=tuple(one for record in records for one in record.scored),
         raw_logits=any(record.raw_logits for record in records),
         left_out={what: why for record in records for what, why in record.left_out.items()},
         token_texts={token: text for record in records for token, text in record.token_texts.items()},
