@@ -103,8 +103,8 @@ def _correctness(
     classes = Counter(one.diagnosis.mismatch_class for one in worst)
     left_out = sum(one.diagnosis.is_left_out for one in worst)
     looked_at = len(worst) - classes[MismatchClass.NOT_DIAGNOSED]
-    broken = tuple(_broken(arm, worst, rates))
     compared = max((rate.prompts for rate in rates), default=0)
+    broken = tuple(_broken(arm, compared, worst, rates))
     processes = max((rate.processes for rate in rates), default=0)
     return Correctness(
         arm=arm,
@@ -137,7 +137,7 @@ def _gravity(one: Diagnosed) -> tuple[int, bool]:
     return SEVERITY[one.diagnosis.mismatch_class], not one.diagnosis.is_left_out
 
 
-def _broken(arm: str, worst: Sequence[Diagnosed], rates: Iterable[MatchRate]) -> Iterator[str]:
+def _broken(arm: str, compared: int, worst: Sequence[Diagnosed], rates: Iterable[MatchRate]) -> Iterator[str]:
     defects = [one for one in worst if one.diagnosis.mismatch_class is MismatchClass.SPEC_DEFECT]
     if defects:
         first = defects[0].difference.prompt
@@ -148,7 +148,8 @@ def _broken(arm: str, worst: Sequence[Diagnosed], rates: Iterable[MatchRate]) ->
     failed = [one for one in worst if _is_untold(one)]
     if failed:
         why = failed[0].diagnosis.words
-        yield f"{len(failed)} greedy answers of {arm} differ from target-only's and could not be diagnosed: {why}"
+        what = f"{len(failed)} of {compared} greedy answers of {arm} differ from target-only's"
+        yield f"{what} and could not be diagnosed: {why}"
     for rate in rates:
         if rate.is_excessive:
             yield (

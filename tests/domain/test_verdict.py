@@ -67,7 +67,7 @@ def test_a_mismatch_takes_the_help_away() -> None:
     wrong = first.model_copy(update={"token_ids": (*first.token_ids[:-1], 12345)})
     report = build_report(replace_run(evidence, arm="ngram", block=4, load="high", observations=(wrong, *rest)))
     assert {v.word for v in report.verdicts} == {W.INVALID}
-    assert "1 of 120 greedy answers of ngram differ" in low(report).sentence
+    assert "1 of 24 greedy answers of ngram differ" in low(report).sentence
     assert low(report).ratio is None
     assert report.recommendation.arm is None
 
