@@ -9,13 +9,16 @@ from itertools import chain
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.answers import look_at_answers
 from app.domain.arm_memory import ArmMemory, arm_memory
 from app.domain.caveats import not_shown
 from app.domain.comparison import MetricComparison, compare
 from app.domain.condition import Condition, expand
 from app.domain.control import Control
+from app.domain.correct_answers import CorrectAnswers
 from app.domain.correctness import MISMATCHES_LISTED, Correctness, verify
 from app.domain.counterfactual import CounterfactualK, Headroom, counterfactuals, headroom
+from app.domain.degenerate import DegenerateAnswers
 from app.domain.device import Device
 from app.domain.evidence import ExperimentEvidence
 from app.domain.explanation import Explanation, explain
@@ -91,6 +94,9 @@ class Report(_Frozen):
     """Whether each arm's way of verifying drafts is meant to keep the target's distribution."""
     sampling: tuple[SampledEquality, ...] = ()
     """Each arm's sampled answers against target-only's; empty where nothing is sampled."""
+    correct_answers: tuple[CorrectAnswers, ...] = ()
+    """Per arm, workload and stratum; empty where no workload declares a scorer."""
+    degenerate: tuple[DegenerateAnswers, ...] = ()
     reconciliations: tuple[Reconciliation, ...]
     controls: tuple[ControlSummary, ...]
     """Every control over all compared runs."""
@@ -124,6 +130,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     verification = verify(evidence, blocks)
     controls = controls_of(evidence, blocks)
     sampling = sampled_equality(evidence)
+    answers = look_at_answers(evidence, blocks)
     verdicts = decide(
         evidence,
         blocks,
@@ -132,6 +139,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         saturation=saturation,
         controls=controls,
         sampling=sampling,
+        answers=answers,
     )
     every = (*chain.from_iterable(controls.values()), *experiment_controls(evidence, blocks, saturation))
     interim = len(blocks.indices) < manifest.blocks
@@ -154,13 +162,15 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         mismatches=verification.mismatches[:MISMATCHES_LISTED],
         losslessness=losslessness(evidence),
         sampling=sampling,
+        correct_answers=answers.correct,
+        degenerate=answers.degenerate,
         reconciliations=reconcile_all(evidence),
         controls=summaries(every),
         findings=findings(every)[:FINDINGS_LISTED],
         sessions=tuple(map(session_summary, evidence.sessions)),
         costs=tuple(draft_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
         memory=arm_memory(evidence, blocks),
-        mechanism=tuple(mechanism(c.arm, c.workload, c.load, blocks.of(c)) for c in expand(manifest)),
+        mechanism=tuple(mechanism(c, blocks.of(c), speculates=c.arm in manifest.speculative) for c in expand(manifest)),
         explanations=explanations,
         counterfactuals=tuple(
             chain.from_iterable(

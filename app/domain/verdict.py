@@ -10,6 +10,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.answers import Answers
 from app.domain.comparison import REQUEST_SPEEDUP, THROUGHPUT_RATIO, MetricComparison, family_size, primary_metric
 from app.domain.condition import Condition, expand
 from app.domain.control import Control
@@ -24,6 +25,7 @@ from app.domain.statistics import Estimate
 from app.domain.vocabulary import BASELINE_ARM, Outcome, Regime, Saturation, VerdictWord
 
 BLOCKS_FOR_DECISION: Final = 5
+NO_ANSWERS: Final = Answers()
 
 _TOLD: Final = frozenset({Saturation.SATURATED, Saturation.SUSPECT})
 """Told for each condition; an undecided queue is told once, by the report."""
@@ -63,6 +65,7 @@ def decide(
     saturation: Mapping[Condition, Saturation],
     controls: Mapping[Run, tuple[Control, ...]],
     sampling: Sequence[SampledEquality] = (),
+    answers: Answers = NO_ANSWERS,
 ) -> tuple[Verdict, ...]:
     """One verdict per candidate condition, in the manifest's order."""
     sampled = {one.arm: one for one in sampling}
@@ -74,6 +77,7 @@ def decide(
             *verified[condition.arm].broken,
             *_sampled(sampled.get(condition.arm), SamplingWord.FAIL),
             *_lossy_acceptance(evidence.manifest, condition.arm),
+            *answers.broken(condition),
         )
         for condition in expand(evidence.manifest)
         if condition.arm != BASELINE_ARM
@@ -90,6 +94,7 @@ def decide(
             told=(
                 *_told_of_outputs(verified[condition.arm]),
                 *_sampled(sampled.get(condition.arm), SamplingWord.NOT_CHECKABLE),
+                *answers.notes(condition),
             ),
             saturation=saturation,
         )

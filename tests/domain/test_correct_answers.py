@@ -10,6 +10,8 @@ from app.domain.correct_answers import CorrectAnswers, QualityWord, broken_by, c
 from app.domain.evidence import ExperimentEvidence
 from app.domain.paired_shares import Difference, Paired, difference
 from app.domain.pairing import complete_blocks
+from app.domain.report import build_report
+from app.domain.vocabulary import VerdictWord
 from tests.domain.evidence_factory import Dials, make_evidence, replace_run
 from tests.domain.test_goodput import scored_manifest
 
@@ -150,3 +152,11 @@ def test_the_same_evidence_gives_the_same_limits() -> None:
     assert second is not None
     assert first.at(0.9) == second.at(0.9)
     assert difference([]) is None
+
+
+def test_the_report_says_it_and_no_arm_that_answers_worse_helps() -> None:
+    report = build_report(evidence_with({"target-only": 0.9, "ngram": 0.6}, prompts=40))
+    assert {v.word for v in report.verdicts} == {VerdictWord.INVALID}
+    assert any("answers are worse than target-only's" in reason for v in report.verdicts for reason in v.reasons)
+    assert {row.word for row in report.correct_answers if row.stratum == "all"} == {None, QualityWord.WORSE}
+    assert {row.arm for row in report.degenerate} == {"ngram"}
