@@ -20,10 +20,9 @@ from app.domain.errors import DomainError
 from app.domain.vocabulary import VerdictWord
 from app.interop import cli as interop_cli
 from app.manifests.cli import app as manifest_app
-from app.terminal import EXIT_REFUSED, LOCAL_URL, AsJson, ExistingFile, Url, refusals, tell
+from app.terminal import EXIT_INTERRUPTED, EXIT_REFUSED, LOCAL_URL, AsJson, ExistingFile, Url, refusals, tell
 from app.workloads.cli import app as workload_app
 
-EXIT_INTERRUPTED = 130
 EXIT_GATE = 3
 _CHUNK_BYTES = 1 << 20
 

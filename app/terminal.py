@@ -12,6 +12,7 @@ from app.domain.errors import DomainError
 from app.problems import Problem, Refused, complaint, problem
 
 EXIT_REFUSED = 1
+EXIT_INTERRUPTED = 130
 LOCAL_URL = "http://127.0.0.1:8400"
 
 ExistingFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]

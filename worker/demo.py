@@ -16,15 +16,14 @@ from app.domain.errors import DomainError
 from app.domain.manifest import Manifest, parse_manifest
 from app.domain.trace import Trace
 from app.settings import Settings
+from app.terminal import EXIT_INTERRUPTED, EXIT_REFUSED
 from app.watch import page_url, watch
 from worker.identity import hardware, inspect_runtimes, software
 from worker.models import model_digest
 from worker.probe import probe
 
 RUNTIME_NAME = "cpu"
-EXIT_REFUSED = 1
 _WITHOUT_VERDICT = ("FAILED", "CANCELED")
-EXIT_INTERRUPTED = 130
 PROVISIONAL_RATES_RPS = (2.0, 8.0)
 """Only for the probe's own prompts; the frozen rates follow from what it measures."""
 

@@ -23,7 +23,7 @@ from app.domain.retry import is_retried
 from app.domain.run_controls import run_controls
 from app.domain.series import Series
 from app.domain.trace import TraceRequest
-from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, WARMUP, FailureClass, Outcome
+from app.domain.vocabulary import NS_PER_MS, WARMUP, FailureClass, Outcome
 from app.evidence.chunks import RAW_CHUNKS, write_chunks
 from worker.bench import Bench, RunFailed
 from worker.cores import stolen_cpu_ns
@@ -172,7 +172,7 @@ async def _observe(bench: Bench, attempt: Attempt, serving: Serving, seen: Seen)
 async def _starting_point(bench: Bench, condition: Condition, server: VllmServer) -> Scrape:
     """The scrape that the run's counters start from. Raises ``RunFailed`` naming each metric that is not there."""
     exposed = (await scrape(server.socket_path)).exposition
-    missing = bench.schema.missing_metrics(exposed.samples, speculative=condition.arm != BASELINE_ARM)
+    missing = bench.schema.missing_metrics(exposed.samples, speculative=bench.arm(condition.arm).speculates)
     if missing:
         message = f"the engine does not expose {', '.join(missing)}"
         raise RunFailed(Failure(failure_class=FailureClass.CONFIG, message=message))
@@ -247,7 +247,7 @@ def _controls(bench: Bench, attempt: Attempt, seen: Seen, counters: CounterDelta
     return run_controls(
         run,
         {label.request_id: label for label in labels},
-        k=arm.speculation.num_speculative_tokens or 0,
+        k=arm.k,
         counts_per_request=attempt.counts_per_request,
     )
 

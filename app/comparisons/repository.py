@@ -5,7 +5,10 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models import ReportRow
+from app.db.models import ExperimentRow, ReportRow
+from app.domain.lifecycle import ExperimentState
+from app.domain.manifest import Manifest
+from app.domain.vocabulary import Purpose
 
 
 class ReportRepository:
@@ -25,6 +28,24 @@ class ReportRepository:
         await self._session.execute(delete(ReportRow).where(ReportRow.experiment == experiment, ReportRow.key != key))
         row = insert(ReportRow).values(experiment=experiment, key=key, document=zstandard.compress(document))
         await self._session.execute(row.on_conflict_do_nothing())
+
+    async def newest_calibration(self, manifest: Manifest) -> str | None:
+        """The newest finished A/A experiment with the manifest's hardware, runtime and target."""
+        stored = ExperimentRow.manifest
+        alike = {
+            "purpose": Purpose.HOST_CALIBRATION,
+            "runtime": manifest.runtime,
+            "target_model": manifest.target_model,
+        }
+        hardware = manifest.hardware.model_dump(mode="json", include={"accelerator", "count"})
+        query = (
+            select(ExperimentRow.digest)
+            .where(ExperimentRow.state == ExperimentState.FINISHED)
+            .where(stored.contains({**alike, "hardware": hardware}))
+            .order_by(ExperimentRow.created_at.desc(), ExperimentRow.digest)
+            .limit(1)
+        )
+        return await self._session.scalar(query)
 
     async def hold(self, key: str) -> None:
         """Wait until nobody else computes this report; the transaction's end lets the next one in."""

@@ -29,6 +29,7 @@ from app.db.session import Database
 from app.domain.canonical import canonical_json, canonical_model, digest
 from app.domain.errors import NotFound
 from app.domain.evidence import ExperimentEvidence
+from app.domain.host_noise import HostNoise, host_noise
 from app.domain.report import ANALYSIS_VERSION, Report, build_report
 from app.evidence.repository import CommittedBlock, EvidenceRepository
 from app.figures import FIGURES
@@ -108,6 +109,12 @@ class ComparisonService:
             experiment = await resolve(session, reference)
             key = await _key(session, experiment)
         return await self._known(experiment, key, lambda: self._computed(experiment))
+
+    async def host_noise(self, report: Report) -> HostNoise | None:
+        """By the newest A/A experiment on the same kind of host, runtime and target; ``None`` without one."""
+        async with self._database.reader() as session:
+            experiment = await ReportRepository(session).newest_calibration(report.manifest)
+        return None if experiment is None else host_noise(await self.report(experiment))
 
     async def figure(self, reference: str, name: str) -> bytes:
         """A figure as Plotly's JSON; raises ``NotFound``."""

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from app.domain.proposer import METHODS_WITH_DRAFT, METHODS_WITH_MODEL, Speculation
 from app.domain.references import NO_DRAFT, DraftRef
 from app.domain.refusals import Flaw, refuse
-from app.domain.vocabulary import Name
+from app.domain.vocabulary import Method, Name
 from app.domain.written import Text
 
 
@@ -32,6 +32,16 @@ class Arm(_Frozen):
     draft_or_speculator: DraftRef = NO_DRAFT
     speculation: Speculation
     provenance: Provenance | None = None
+
+    @property
+    def speculates(self) -> bool:
+        """Whether it proposes anything."""
+        return self.speculation.method is not Method.TARGET_ONLY
+
+    @property
+    def k(self) -> int | None:
+        """Speculative tokens a step; 0 where a schedule says how many, ``None`` without speculation."""
+        return (self.speculation.num_speculative_tokens or 0) if self.speculates else None
 
     @model_validator(mode="after")
     def _draft_fits_method(self) -> "Arm":

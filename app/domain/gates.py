@@ -39,7 +39,7 @@ class ControlSummary(BaseModel):
 
 def controls_of(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> dict[Run, tuple[Control, ...]]:
     """Every compared run's own controls, and those of each candidate's run beside target-only's."""
-    speculative = {arm.name: arm.speculation.num_speculative_tokens or 0 for arm in evidence.manifest.arms}
+    speculative = {arm.name: arm.k for arm in evidence.manifest.arms}
     blind = without_request_counts(evidence)
     found: dict[Run, tuple[Control, ...]] = {}
     for condition, runs in blocks.runs.items():
@@ -155,7 +155,7 @@ def _failures(evidence: ExperimentEvidence, blocks: CompleteBlocks, condition: C
 
 
 def _pair_controls(evidence: ExperimentEvidence, pair: Pair) -> Iterator[Control]:
-    if pair.arm.counters is not None:
+    if pair.arm.counters is not None and pair.arm.arm in evidence.manifest.speculative:
         yield _speculates(pair.arm, pair.arm.counters)
     yield _same_prompts(pair)
     yield _cache_parity(pair) if evidence.manifest.serving.prefix_caching else _cache_is_off(pair)

@@ -92,6 +92,11 @@ class Manifest(_Frozen):
         return next(a for a in self.arms if a.name == BASELINE_ARM)
 
     @property
+    def speculative(self) -> frozenset[str]:
+        """The names of the arms that propose anything."""
+        return frozenset(arm.name for arm in self.arms if arm.speculates)
+
+    @property
     def accelerators_needed(self) -> int:
         """How many accelerators one of its engines takes; the processor is one, however it is shared."""
         return min(self.serving.tensor_parallel_size, self.hardware.count)
@@ -156,12 +161,26 @@ def _repeated(names: Sequence[str]) -> Iterator[int]:
 
 
 def _baseline(manifest: Manifest) -> Iterator[Flaw]:
+    if manifest.purpose is Purpose.HOST_CALIBRATION:
+        yield from _all_alike(manifest)
+        return
     baselines = [a.name for a in manifest.arms if a.speculation.method is Method.TARGET_ONLY]
     if baselines != [BASELINE_ARM]:
         message = f"exactly one arm must be target_only, and its name must be {BASELINE_ARM}"
         yield Flaw(("arms",), message, f"add {{name: {BASELINE_ARM}, speculation: {{method: target_only}}}} once")
     elif not manifest.candidates:
         yield Flaw(("arms",), "there is nothing to compare with target-only", "add at least one proposer")
+
+
+def _all_alike(manifest: Manifest) -> Iterator[Flaw]:
+    """Of an A/A experiment: target-only, and again."""
+    for index, arm in enumerate(manifest.arms):
+        if arm.speculates:
+            message = f"a host is calibrated with target_only alone, and {arm.name} speculates"
+            yield Flaw(("arms", index, "speculation", "method"), message, "remove the arm, or set purpose to verdict")
+    if BASELINE_ARM not in {arm.name for arm in manifest.arms} or not manifest.candidates:
+        message = f"an A/A experiment has the arm {BASELINE_ARM} and at least one other"
+        yield Flaw(("arms",), message, f"add {{name: {BASELINE_ARM}-again, speculation: {{method: target_only}}}}")
 
 
 def _lossy(manifest: Manifest) -> Iterator[Flaw]:

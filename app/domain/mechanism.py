@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.condition import Condition
 from app.domain.evidence import RunEvidence
 from app.domain.exposition import GENERATION_TOKENS, KV_CACHE_USAGE, PREEMPTIONS
 from app.domain.series import DEVICE_MEMORY, ENERGY, ENGINE_CPU, ENGINE_RSS, POWER, SM_CLOCK, Series, having, the_one
 from app.domain.statistics import Estimate, mean_over_blocks
-from app.domain.vocabulary import BASELINE_ARM
 
 ITL = "vllm:inter_token_latency_seconds"
 PREFILL = "vllm:request_prefill_time_seconds"
@@ -60,14 +60,14 @@ class Mechanism(BaseModel):
     engine_cpu_per_token_ms: Estimate
 
 
-def mechanism(arm: str, workload: str, load: str, runs: Sequence[RunEvidence]) -> Mechanism:
+def mechanism(condition: Condition, runs: Sequence[RunEvidence], *, speculates: bool) -> Mechanism:
     """Of the condition's runs in complete blocks."""
     step = _over(runs, lambda r: histogram_mean(r, ITL, MS_PER_S), "ms")
-    alone = arm == BASELINE_ARM
+    alone = not speculates
     return Mechanism(
-        arm=arm,
-        workload=workload,
-        load=load,
+        arm=condition.arm,
+        workload=condition.workload,
+        load=condition.load,
         step_ms=step,
         target_step_ms=step if alone else _untold("ms", DRAFT_IS_HIDDEN),
         draft_step_ms=_untold("ms", "there is no draft" if alone else DRAFT_IS_HIDDEN),

@@ -82,6 +82,8 @@ def _obstacle(manifest: Manifest, *, interim: bool) -> str:
         return "Interim: blocks are missing, so nothing is decided."
     if manifest.purpose is Purpose.OVERHEAD_PROFILING:
         return "Overhead profiling: nothing is claimed about outputs, so nothing is recommended."
+    if manifest.purpose is Purpose.HOST_CALIBRATION:
+        return "Host calibration: the arms are the same, so nothing is recommended; what differs is this host's noise."
     if manifest.blocks < BLOCKS_FOR_DECISION:
         return f"Exploratory: {manifest.blocks} blocks carry no decision, {BLOCKS_FOR_DECISION} are needed."
     if missing:

@@ -28,7 +28,7 @@ from app.domain.steadiness import (
     truncation,
 )
 from app.domain.telemetry_controls import telemetry_findings
-from app.domain.vocabulary import BASELINE_ARM, NS_PER_MS, NS_PER_S, Outcome
+from app.domain.vocabulary import NS_PER_MS, NS_PER_S, Outcome
 
 FAILED_SHARE_MAX = 0.01
 SCRAPE_GAP_MAX_S = 5.0
@@ -48,8 +48,10 @@ PASS, WARN, FAIL, NOT_CHECKABLE = (
 )
 
 
-def run_controls(run: RunEvidence, labels: Labels, *, k: int, counts_per_request: bool = True) -> tuple[Control, ...]:
-    """Every control of the run; ``k`` is its arm's number of speculative tokens, 0 for target-only."""
+def run_controls(
+    run: RunEvidence, labels: Labels, *, k: int | None, counts_per_request: bool = True
+) -> tuple[Control, ...]:
+    """Every control of the run; ``k`` is its arm's number of speculative tokens, ``None`` without any."""
     found = [
         *_client(run, labels),
         *_counted(run, labels, counts_per_request=counts_per_request),
@@ -113,9 +115,9 @@ def _residual_words(line: Reconciliation) -> str:
     )
 
 
-def _accounting(run: RunEvidence, k: int) -> Iterator[Finding]:
+def _accounting(run: RunEvidence, k: int | None) -> Iterator[Finding]:
     told = [o.speculation for o in run.observations if o.speculation is not None]
-    if run.arm == BASELINE_ARM:
+    if k is None:
         yield _exact("target-only does not speculate", len(told), "requests", "target-only reported speculation")
         return
     contradictions = sorted({words for counts in told for words in inconsistencies(counts)})

@@ -77,7 +77,7 @@ def _fails(manifest: Manifest, warning: StartupWarning) -> bool:
 
 def _resolution_problems(arm: Arm, resolved: Mapping[str, str]) -> Iterator[str]:
     method = resolved.get(_METHOD)
-    if arm.name == BASELINE_ARM:
+    if not arm.speculates:
         if method is not None or resolved.get(SPECULATIVE_SECTION, "") not in _ABSENT:
             yield f"target-only resolved speculation by itself: {method or resolved[SPECULATIVE_SECTION]}"
         return
@@ -93,7 +93,7 @@ def _canary_problems(arm: Arm, session: SessionEvidence) -> Iterator[str]:
     canary = session.canary
     if canary is None:
         return
-    if arm.name == BASELINE_ARM:
+    if not arm.speculates:
         if canary.exposes_speculation:
             yield "target-only exposes speculative counters"
     elif not canary.exposes_speculation:

@@ -69,11 +69,13 @@ class DraftSampling(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What an experiment is for; only a verdict may speak of correct outputs."""
+    """What an experiment is for; only a verdict may recommend anything."""
 
     VERDICT = "verdict"
     OVERHEAD_PROFILING = "overhead_profiling"
     """Measures what speculation costs with lossy acceptance; nothing is claimed about outputs."""
+    HOST_CALIBRATION = "host_calibration"
+    """Target-only against itself (A/A): every difference is noise, and every HELPS or HURTS a false alarm."""
 
 
 class RateKind(StrEnum):

@@ -100,6 +100,7 @@ async def show_comparison(
         "warned": warned(report.sessions),
         "memory_parts": [p for p in MemoryPart if any(p is r.part for m in report.memory for r in m.breakdown.rows)],
         "shown_of": report.manifest,
+        "noise": await source.comparisons.host_noise(report),
         **imports_context(await source.imports.of_experiment(experiment.id), report),
     }
     response = page(request, "compare.html", context)

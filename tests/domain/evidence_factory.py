@@ -15,6 +15,7 @@ from app.domain.evidence import (
 )
 from app.domain.exposition import WAITING
 from app.domain.gates import broken_gates, controls_of
+from app.domain.host_noise import AGAIN
 from app.domain.lifecycle import RunState, SessionState
 from app.domain.manifest import Manifest, parse_manifest
 from app.domain.observation import RequestObservation, SpeculationCounts
@@ -31,6 +32,8 @@ TPOT_NS = 10 * NS_PER_MS
 GAP_NS = NS_PER_S
 PROMPT_TOKENS = 30
 KV_TOKENS = "10,000"
+ALONE = {BASELINE_ARM, AGAIN}
+"""Arms that are the target alone."""
 
 
 def manifest_document(**changes: object) -> dict[str, Any]:
@@ -119,7 +122,7 @@ def make_evidence(dials: Dials | None = None) -> ExperimentEvidence:
 def make_session(block: int, arm: str, position: int, **changes: object) -> SessionEvidence:
     """A server that started well."""
     method = {"speculative_config.method": "ngram", "speculative_config.num_speculative_tokens": str(K)}
-    speculative = {"speculative_config": "null"} if arm == BASELINE_ARM else method
+    speculative = {"speculative_config": "null"} if arm in ALONE else method
     facts: dict[str, object] = {
         "block": block,
         "arm": arm,
@@ -135,7 +138,7 @@ def make_session(block: int, arm: str, position: int, **changes: object) -> Sess
 
 def make_run(block: int, arm: str, workload: str, load: str, *, speed: float, dials: Dials) -> RunEvidence:
     """One run in which every request is due a second after the one before it and meets an idle server."""
-    speculates = arm != BASELINE_ARM
+    speculates = arm not in ALONE
     observations = tuple(
         make_observation(f"{load}-{i}", due_ns=i * GAP_NS, speed=speed, accepted=dials.accepted if speculates else None)
         for i in range(dials.requests)

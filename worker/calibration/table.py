@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.domain.client_range import ClientAttempt, ClientCell, ClientRange, Spread
+from app.domain.host_noise import HostNoise
 from app.domain.vocabulary import NS_PER_MS
 
 COLUMNS = ("shape", "requests/s", "in flight", "chunks/s", "arrived late p50/p99/max ms", "stamped late p50/p99/max ms")
@@ -19,6 +20,17 @@ def show(console: Console, found: ClientRange) -> None:
     host = found.host
     where = f"client on core {_cores(host.client_cores)}, null engine on {_cores(host.engine_cores)}"
     console.print(f"{where}, priority {found.priority}: {found.reach}", soft_wrap=True, highlight=False)
+
+
+def show_noise(console: Console, found: HostNoise) -> None:
+    """Print how far target-only differs from itself, a line for each pair."""
+    table = Table("workload", "load", "ratio", "SD of blocks", "detectable", "called", title="Host noise (A/A)")
+    for c in found.conditions:
+        ratio = "-" if c.ratio is None or c.ratio.value is None else f"{c.ratio.value:.3f}"
+        noise = ("-" if value is None else f"{value:.1%}" for value in (c.block_sd, c.detectable))
+        table.add_row(c.workload, c.load, ratio, *noise, str(c.word))
+    console.print(table)
+    console.print(found.words, soft_wrap=True, highlight=False)
 
 
 def _table(found: ClientRange) -> Table:

@@ -24,7 +24,6 @@ from app.domain.preflight import (
 )
 from app.domain.preflight.case import NO_ANSWERS, NO_REQUESTED, NOWHERE, ArmCase, ArmRule, Case, Rule
 from app.domain.preflight.outcome import Check, PreflightOutcome
-from app.domain.vocabulary import BASELINE_ARM
 
 __all__ = [
     "ARM_RULES",
@@ -137,6 +136,6 @@ def _of_experiment(case: Case) -> Iterator[Check]:
 
 def _of_arms(case: Case) -> Iterator[Check]:
     for index, arm in enumerate(case.manifest.arms):
-        rules = (_MEMORY,) if arm.name == BASELINE_ARM else ARM_RULES
+        rules = ARM_RULES if arm.speculates else (_MEMORY,)
         facts = ArmCase(case, index, arm)
         yield from (check for rule in rules if (check := rule.of(facts)) is not None)
