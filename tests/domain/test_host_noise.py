@@ -40,11 +40,8 @@ def test_equal_arms_give_no_alarm_and_say_what_could_be_found() -> None:
     assert [c.word for c in found.conditions] == [VerdictWord.EQUIVALENT] * 2
     assert (found.false_alarms.value, found.false_alarms.n, found.invalid) == (0.0, 2, 0)
     assert found.detectable is not None
-    assert (
-        found.words
     findable = f"with 5 blocks effects of {found.detectable:.1%} are found everywhere"
     assert found.words == f"0 of 2 equal pairs were called different; {findable}"
-    )
 
 
 def test_a_noisy_host_says_so() -> None:
