@@ -20,17 +20,6 @@ ROUNDING: Final = 1e-9
 """Sums of floats may miss a threshold by their last bit."""
 
 
-def question_of(request: TraceRequest) -> Question:
-    """What a scorer may know of the request."""
-    asked = request.structured_outputs
-    return Question(
-        reference=request.reference,
-        json_schema=asked.json_schema if asked else None,
-        pattern=asked.regex if asked else None,
-        tests=request.tests,
-    )
-
-
 def sample_of(quality: Quality | None, requests: Iterable[RequestLabels | TraceRequest]) -> frozenset[str] | None:
     """The scored ones of a load point's requests; ``None``: all."""
     if quality is None or quality.samples is None:
@@ -42,7 +31,7 @@ def sample_of(quality: Quality | None, requests: Iterable[RequestLabels | TraceR
 def questions_of(requests: Sequence[TraceRequest], quality: Quality) -> dict[str, Question]:
     """The questions of a load point's sample, by request id."""
     sample = sample_of(quality, requests)
-    return {r.request_id: question_of(r) for r in requests if sample is None or r.request_id in sample}
+    return {r.request_id: r.question for r in requests if sample is None or r.request_id in sample}
 
 
 def complete(observations: Iterable[RequestObservation], sample: Iterable[str]) -> list[RequestObservation]:

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from app.domain.canonical import digest
 from app.domain.errors import FieldProblem
 from app.domain.manifest import Manifest
+from app.domain.scoring.registry import lack_of
+from app.domain.scoring.terms import Quality
 from app.domain.trace_header import TRACE_FORMAT, TraceHeader, TraceLoad
 from app.domain.trace_request import TraceRequest
 from app.domain.trace_scan import LINE_BYTES_MAX, TraceScan, canonical_line, split_lines
@@ -101,11 +103,12 @@ _NEEDS_PARSER = ("tool_choice:auto", "tool_choice:named", "tool_choice:required"
 def fits(manifest: Manifest, summary: TraceSummary) -> bool:
     """Whether a summary alone shows that ``check_fit`` finds nothing; if not, its requests have to be looked at."""
     asked = set(summary.features) & {"min_p", "logit_bias", *_NEEDS_PARSER}
+    scored = any(w.trace == summary.digest and w.quality is not None for w in manifest.workloads)
     loads = [summary.header.load(load.name) for load in manifest.loads]
     offered = [(there.rate_rps, there.clients) if there else None for there in loads]
     wanted = [(load.rate_rps, load.clients) for load in manifest.loads]
     longest = max((part.longest for part in summary.loads.values()), default=0)
-    return not asked and offered == wanted and longest <= manifest.serving.max_model_len
+    return not asked and not scored and offered == wanted and longest <= manifest.serving.max_model_len
 
 
 def check_fit(manifest: Manifest, workload: str, trace: Requests) -> Iterator[FieldProblem]:
@@ -121,8 +124,19 @@ def check_fit(manifest: Manifest, workload: str, trace: Requests) -> Iterator[Fi
                 "make the trace with the manifest's loads, or name the trace's loads in the manifest",
             )
     measured = {load.name for load in manifest.loads} | {WARMUP}
-    misfits = (words for r in trace.requests if r.load in measured for words in _misfits(manifest, r))
-    yield from (FieldProblem(field, *words) for words in islice(misfits, FIT_PROBLEMS_MAX))
+    quality = next(w.quality for w in manifest.workloads if w.name == workload)
+    requests = (r for r in trace.requests if r.load in measured)
+    misfits = (problem for r in requests for problem in _problems(manifest, quality, field, r))
+    yield from islice(misfits, FIT_PROBLEMS_MAX)
+
+
+def _problems(manifest: Manifest, quality: Quality | None, field: str, request: TraceRequest) -> Iterator[FieldProblem]:
+    yield from (FieldProblem(field, *words) for words in _misfits(manifest, request))
+    lack = lack_of(request.question, quality) if quality is not None and request.load != WARMUP else None
+    if lack is not None and quality is not None:
+        message = f"{quality.scorer} cannot score request {request.request_id}: it has no {lack}"
+        remedy = "add it to each measured request of the trace, choose another scorer, or leave quality out"
+        yield FieldProblem(f"{field.rpartition('.')[0]}.quality.scorer", message, remedy)
 
 
 def _misfits(manifest: Manifest, request: TraceRequest) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from app.domain.conversation import (
     TemplateValue,
     Tool,
 )
+from app.domain.scoring.question import Question
 from app.domain.vocabulary import NS_PER_S, Name, Sha256
 from app.domain.written import Share, positive_zero
 
@@ -122,6 +123,17 @@ class TraceRequest(_Frozen):
     def prompt_tokens(self) -> int | None:
         """Length of the prompt in tokens; ``None`` where only the engine will know."""
         return len(self.prompt_token_ids) or self.input_tokens
+
+    @property
+    def question(self) -> Question:
+        """What a scorer may know of it."""
+        asked = self.structured_outputs
+        return Question(
+            reference=self.reference,
+            json_schema=asked.json_schema if asked else None,
+            pattern=asked.regex if asked else None,
+            tests=self.tests,
+        )
 
     @property
     def planned_end(self) -> Literal["cancel", "deadline"] | None:

@@ -256,3 +256,24 @@ def test_a_closed_loop_is_not_the_open_loop_of_the_same_name() -> None:
     ]
     (problem,) = check_fit(make_manifest(loads=loads), "copy", make_trace())
     assert "closed loop of 2" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("scorer", "fields", "lack"),
+    [
+        ("exact", {"reference": None}, "reference"),
+        ("numeric", {"reference": "none"}, "number in its reference"),
+        ("unit_tests", {"tests": None}, "tests"),
+        ("json_schema", {}, "structured_outputs.json_schema, and the manifest states no json_schema"),
+        ("exact", {"reference": "x"}, None),
+        ("unit_tests", {"tests": "assert 1"}, None),
+    ],
+)
+def test_what_a_scorer_lacks_is_told_before_any_run(scorer: str, fields: dict[str, Any], lack: str | None) -> None:
+    workloads = [{"name": "copy", "trace": "c" * 64, "quality": {"scorer": scorer}}]
+    trace = make_trace()
+    same = trace.model_copy(update={"requests": tuple(r.model_copy(update=fields) for r in trace.requests)})
+    problems = list(check_fit(make_manifest(workloads=workloads), "copy", same))
+    assert {p.field for p in problems} <= {"workloads[0].quality.scorer"}
+    assert all(f"it has no {lack}" in p.message for p in problems)
+    assert bool(problems) is (lack is not None)
