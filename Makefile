@@ -53,6 +53,10 @@ bench-evidence: setup ## The store with ten million observations: ingest, disk, 
 	@scripts/pandas.sh
 	@$(BIN)/python -m benchmarks.evidence $(ARGS)
 
+.PHONY: calibrate-statistics
+calibrate-statistics: setup ## Every interval and word of a report in worlds of known truth (ARGS='--quick' for a look)
+	@$(BIN)/python -m benchmarks.statistics $(ARGS)
+
 .PHONY: chaos
 chaos: setup ## Kill, stop, flush and fill everything while it measures; the fake engine, then real vLLM (ARGS='-m "not real_engine"')
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)

@@ -1,6 +1,6 @@
 """Ratios of totals over clusters, with intervals that hold for few, unequal clusters of skewed counts.
 
-A delete-one jackknife at Kish's effective number of clusters, corrected for skewness in two ways of which the wider
+A delete-one jackknife with t at the effective number of clusters, corrected for skewness in two ways of which the wider
 limit counts: method A1's linearised t and BCa intervals cover too little (``docs/statistics.md``).
 """
 
@@ -146,8 +146,11 @@ def _jackknife(a: Floats, d: Floats, confidence: float) -> _Jackknife:
     centred = np.where(there, moved - moved.sum(-1, keepdims=True) / clusters, 0.0)
     spread = (centred**2).sum(-1, keepdims=True) / clusters
     skewness = (centred**3).sum(-1, keepdims=True) / clusters / spread**1.5
+    # Unequal or heavy-tailed clusters tell their error as fewer would: Kish, and Satterthwaite by their kurtosis.
     effective = below**2 / (d**2).sum(-1, keepdims=True)
-    quantile = stats.t.ppf(0.5 + confidence / 2, np.maximum(effective - 1, 1))
+    kurtosis = (centred**4).sum(-1, keepdims=True) / clusters / spread**2
+    freedom = np.fmin(effective - 1, 2 * clusters / np.maximum(kurtosis - 1, _SKEWNESS_MIN))
+    quantile = stats.t.ppf(0.5 + confidence / 2, np.maximum(freedom, 1))
     return _Jackknife(*(x[..., 0] for x in (clusters, ratio, error, skewness, quantile)))
 
 

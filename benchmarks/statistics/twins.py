@@ -1,0 +1,84 @@
+"""The product's rules over many experiments at once; ``tests/benchmarks/test_statistics_twins.py`` holds each to it.
+
+Only what the product does for one experiment at a time is here: what it does for arrays is called as it is.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special, stats
+
+from app.domain.statistics import CONFIDENCE, QUANTILE_METHOD, Floats
+from app.domain.vocabulary import VerdictWord
+
+Words = npt.NDArray[np.str_]
+
+
+class Interval(NamedTuple):
+    low: Floats
+    high: Floats
+
+    def covers(self, truth: float | Floats) -> npt.NDArray[np.bool_]:
+        return (self.low <= truth) & (truth <= self.high)
+
+
+def t_interval(values: Floats, confidence: float = CONFIDENCE) -> Interval:
+    """``statistics.t_interval`` over the last axis."""
+    n, centre = values.shape[-1], values.mean(-1)
+    half = special.stdtrit(n - 1, 0.5 + confidence / 2) * values.std(-1, ddof=1) / math.sqrt(n)
+    return Interval(centre - half, centre + half)
+
+
+def run_quantiles(values: Floats, q: float) -> Floats:
+    """``statistics.quantile`` of each run: the last axis are its requests."""
+    return np.quantile(values, q, axis=-1, method=QUANTILE_METHOD)
+
+
+def words(log_ratios: Floats, *, delta: float, confidence: float = CONFIDENCE) -> Words:
+    """``finding.sharing`` and ``finding.find``: experiments x family x blocks to experiments x family of words."""
+    experiments, family, blocks = log_ratios.shape
+    margin, centre = math.log1p(delta), log_ratios.mean(-1)
+    to_margin = (np.abs(centre) - margin) / (log_ratios.std(-1, ddof=1) / math.sqrt(blocks))
+    beyond, inside = 2 * special.stdtr(blocks - 1, -to_margin), special.stdtr(blocks - 1, to_margin)
+    claim = np.minimum(beyond, inside)
+    order = np.argsort(claim, axis=-1)
+    allowed = (1 - confidence) / (family - np.arange(family))
+    going_on = np.cumprod(np.take_along_axis(claim, order, -1) <= allowed, axis=-1).astype(bool)
+    claimed = np.zeros((experiments, family), dtype=bool)
+    np.put_along_axis(claimed, order, going_on, axis=-1)
+    word = np.where(inside < beyond, VerdictWord.EQUIVALENT, np.where(centre > 0, VerdictWord.HELPS, VerdictWord.HURTS))
+    return np.where(claimed, word, VerdictWord.INCONCLUSIVE)
+
+
+def percentile_bootstrap(values: Floats, resamples: int, rng: np.random.Generator) -> Interval:
+    """A rival: percentiles of the means of resampled blocks."""
+    picked = rng.integers(0, values.shape[-1], (resamples, values.shape[-1]))
+    means = values[..., picked].mean(-1)
+    return Interval(*np.quantile(means, [0.025, 0.975], axis=-1))
+
+
+def wald(successes: Floats, trials: Floats) -> Interval:
+    """A rival: every drafted token a coin of its own."""
+    share = successes / trials
+    half = stats.norm.ppf(0.975) * np.sqrt(share * (1 - share) / trials)
+    return Interval(share - half, share + half)
+
+
+def pooled_order_statistics(values: Floats, q: float) -> Interval:
+    """A rival, and method A5's interval within a trial: ranks of all requests of all runs as if independent."""
+    ordered = np.sort(values.reshape(values.shape[0], -1), axis=-1)
+    n = ordered.shape[-1]
+    low, high = int(stats.binom.ppf(0.025, n, q)), int(stats.binom.ppf(0.975, n, q)) + 1
+    return Interval(ordered[:, max(low, 1) - 1], ordered[:, high - 1] if high <= n else np.full(len(ordered), np.inf))
+
+
+def sizes(quick: bool, full: int) -> int:  # noqa: FBT001
+    """Experiments of a row: a tenth for a look."""
+    return full // 10 if quick else full
+
+
+WORLDS: Sequence[int] = (3, 5, 8)
+"""Blocks."""
