@@ -17,6 +17,7 @@ from app.domain.manifest import (
     WorkloadRef,
 )
 from app.domain.proposer import Speculation
+from app.domain.scoring.terms import Quality, ScorerName
 from app.domain.trace import Trace
 from app.domain.vocabulary import BASELINE_ARM, Method
 
@@ -69,13 +70,21 @@ def demo_manifest(
         hardware=platform.hardware,
         software=platform.software,
         arms=_full_arms(platform) if full else (_baseline(), _ngram(K), _draft(platform, K)),
-        workloads=tuple(WorkloadRef(name=trace.header.name, trace=trace.digest) for trace in traces),
+        workloads=tuple(
+            WorkloadRef(name=trace.header.name, trace=trace.digest, quality=_quality(trace)) for trace in traces
+        ),
         loads=tuple(LoadPoint(name=load.name, regime=load.regime, rate_rps=load.rate_rps) for load in loads),
         blocks=blocks,
         schedule_seed=SEED,
         slo=SLO,
         margins=Margins(delta=0.05),
     )
+
+
+def _quality(trace: Trace) -> Quality | None:
+    """Exact, since some tasks are about case and punctuation; nothing where there is no single right answer."""
+    checkable = all(request.reference is not None for request in trace.requests)
+    return Quality(scorer=ScorerName.EXACT) if checkable else None
 
 
 def skipped_arms(platform: Platform) -> tuple[str, ...]:

@@ -45,3 +45,8 @@ def test_full_uses_suffix_and_heads_where_they_are(traces: tuple[Trace, ...]) ->
     methods = {arm.speculation.method for arm in _manifest(traces, rich, full=True).arms}
     assert methods >= {Method.SUFFIX, Method.EAGLE, Method.EAGLE3, Method.MEDUSA}
     assert skipped_arms(rich) == ()
+
+
+def test_answers_are_scored_where_there_is_a_right_one(traces: tuple[Trace, ...]) -> None:
+    scorers = {w.name: w.quality and w.quality.scorer for w in _manifest(traces).workloads}
+    assert scorers == {"edit": "exact", "open": None}
