@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.answers import look_at_answers
 from app.domain.arm_memory import ArmMemory, arm_memory
+from app.domain.brackets import Crossover, Knee, crossovers, knees
 from app.domain.caveats import not_shown
 from app.domain.comparison import MetricComparison, compare
 from app.domain.condition import Condition, expand
@@ -88,6 +89,10 @@ class Report(_Frozen):
     recommendation: Recommendation
     results: tuple[ArmResult, ...]
     comparisons: tuple[MetricComparison, ...]
+    knees: tuple[Knee, ...] = ()
+    """Per arm and workload, between which tested loads its queue begins to grow."""
+    crossovers: tuple[Crossover, ...] = ()
+    """Per arm and workload, between which tested loads it stops helping."""
     correctness: tuple[Correctness, ...]
     mismatches: tuple[Mismatch, ...]
     losslessness: tuple[Losslessness, ...] = ()
@@ -158,6 +163,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         recommendation=recommend(manifest, verdicts, interim=interim),
         results=results,
         comparisons=comparisons,
+        knees=knees(manifest, saturation),
+        crossovers=crossovers(manifest, verdicts),
         correctness=verification.correctness,
         mismatches=verification.mismatches[:MISMATCHES_LISTED],
         losslessness=losslessness(evidence),
