@@ -20,7 +20,6 @@ def not_shown(
     said = [
         "strata are exploratory: their intervals are not adjusted for how many there are",
         "throughput at a stable open-loop load is set by the arrivals, not by the arm; read it only under saturation",
-        "latency quantiles within runs take requests as independent, which those of one queue are not",
     ]
     if mismatches > MISMATCHES_LISTED:
         said.append(f"{mismatches - MISMATCHES_LISTED} further mismatches are counted but not listed")
