@@ -18,6 +18,7 @@ from app.domain.greedy_classes import SEVERITY, MismatchClass
 from app.domain.greedy_mismatch import Mismatch, mismatch_of
 from app.domain.greedy_rates import EXCESS_MARGIN, MatchRate, defect_share, match_rate
 from app.domain.greedy_tables import GreedyEvidence, GreedyMode, Tally, tallies
+from app.domain.lifecycle import SessionState
 from app.domain.pairing import CompleteBlocks
 from app.domain.statistics import Estimate, proportion
 from app.domain.vocabulary import BASELINE_ARM, Outcome
@@ -104,7 +105,7 @@ def _correctness(
     left_out = sum(one.diagnosis.is_left_out for one in worst)
     looked_at = len(worst) - classes[MismatchClass.NOT_DIAGNOSED]
     compared = max((rate.prompts for rate in rates), default=0)
-    broken = tuple(_broken(arm, compared, worst, rates))
+    broken = (*_died(evidence, blocks, arm), *_broken(arm, compared, worst, rates))
     processes = max((rate.processes for rate in rates), default=0)
     return Correctness(
         arm=arm,
@@ -135,6 +136,14 @@ def _by_prompt(found: Iterable[Diagnosed]) -> tuple[Diagnosed, ...]:
 
 def _gravity(one: Diagnosed) -> tuple[int, bool]:
     return SEVERITY[one.diagnosis.mismatch_class], not one.diagnosis.is_left_out
+
+
+def _died(evidence: ExperimentEvidence, blocks: CompleteBlocks, arm: str) -> Iterator[str]:
+    """An engine that was measured to the end and then did not survive being verified."""
+    for session in evidence.sessions:
+        measured = all(session.block in blocks.runs.get(c, {}) for c in _conditions(evidence, arm))
+        if session.arm == arm and session.state is SessionState.FAILED and measured and session.failure:
+            yield f"block {session.block + 1}: {arm} did not survive its verification: {session.failure.message}"
 
 
 def _broken(arm: str, compared: int, worst: Sequence[Diagnosed], rates: Iterable[MatchRate]) -> Iterator[str]:

@@ -29,6 +29,7 @@ TEXTS = (
     "attention-backend",
     "custom-histogram-buckets",
     "compilation-config",
+    "logprobs-mode",
 )
 NUMBERS = (
     "seed",

@@ -14,6 +14,7 @@ from tests.fakes.engine import Generation, SimulatedEngine
 from tests.fakes.loopback import Call, Reply
 from tests.fakes.metrics import EngineMetrics
 from tests.fakes.startup_log import VERSION, StartupLog
+from tests.fakes.wrongs import TOP_LOGIT
 from worker.replay.clock import monotonic_ns
 from worker.replay.null_answers import chat_chunk_payload, chunk_payload, usage, usage_payload
 
@@ -41,6 +42,7 @@ class Asked:
     include_usage: bool
     return_token_ids: bool
     chats: bool
+    logprobs: int
 
 
 class ApiServer:
@@ -60,6 +62,8 @@ class ApiServer:
         match (call.method, call.path):
             case ("POST", "/v1/completions" | "/v1/chat/completions"):
                 await self._complete_or_refuse(call, reply)
+            case ("POST", "/detokenize"):
+                reply.send_json(200, {"prompt": text_of(json.loads(call.body)["tokens"])})
             case ("GET", "/health") | ("POST", "/reset_prefix_cache"):
                 reply.send(200, b"")
             case ("GET", "/v1/models"):
@@ -87,7 +91,8 @@ class ApiServer:
             self._engine.freeze()
         if self._faults.flood_after_requests and self._received == self._faults.flood_after_requests + 1:
             self._log.flood()
-        generation = Generation(asked.prompt, asked.max_tokens, call.arrived_ns)
+        length = self._engine.length(asked.prompt, asked.max_tokens)
+        generation = Generation(asked.prompt, length, call.arrived_ns)
         try:
             await (self._stream if asked.stream else self._whole)(asked, generation, reply, self._received)
         except asyncio.CancelledError:
@@ -113,6 +118,7 @@ class ApiServer:
             include_usage=bool((body.get("stream_options") or {}).get("include_usage")),
             return_token_ids=bool(body.get("return_token_ids")),
             chats=chats,
+            logprobs=int(body.get("logprobs") or 0),
         )
 
     async def _stream(self, asked: Asked, generation: Generation, reply: Reply, number: int) -> None:
@@ -120,7 +126,8 @@ class ApiServer:
         payload_of = chat_chunk_payload if asked.chats else chunk_payload
         async with aclosing(self._engine.generate(generation)) as steps:
             async for tokens in steps:
-                finish_reason = "length" if generation.emitted == asked.max_tokens else None
+                is_last = generation.emitted == generation.max_tokens
+                finish_reason = self._engine.finish_reason(asked.prompt) if is_last else None
                 is_first = generation.emitted == len(tokens)
                 reply.event(
                     payload_of(
@@ -142,6 +149,9 @@ class ApiServer:
         reply.close_stream()
 
     async def _whole(self, asked: Asked, generation: Generation, reply: Reply, _number: int) -> None:
+        if asked.logprobs and (logits := self._engine.forced(asked.prompt)):
+            reply.send_json(200, self._forced(asked, logits))
+            return
         tokens: list[int] = []
         async with aclosing(self._engine.generate(generation)) as steps:
             async for step in steps:
@@ -151,9 +161,25 @@ class ApiServer:
         payload: dict[str, Any] = json.loads(
             chunk_payload(asked.response_id, self._model, text_of(tokens), token_ids, finish_reason="length")
         )
+        payload["choices"][0]["prompt_token_ids"] = asked.prompt if asked.return_token_ids else None
         payload["usage"] = usage(len(asked.prompt), len(tokens))
         payload["metrics"] = self._request_metrics(generation)
         reply.send_json(200, payload)
+
+    def _forced(self, asked: Asked, logits: dict[str, float]) -> dict[str, Any]:
+        """One token with its alternatives: logits, or log probabilities unless the server tells the former."""
+        if self._arguments.logprobs_mode != "raw_logits":
+            logits = {token: logit - TOP_LOGIT for token, logit in logits.items()}
+        best = max(logits, key=lambda token: logits[token])
+        token_id = int(best.removeprefix("token_id:"))
+        payload: dict[str, Any] = json.loads(
+            chunk_payload(asked.response_id, self._model, text_of([token_id]), (token_id,), finish_reason="length")
+        )
+        told = {"tokens": [best], "token_logprobs": [logits[best]], "top_logprobs": [logits], "text_offset": [0]}
+        payload["choices"][0]["logprobs"] = told
+        payload["usage"] = usage(len(asked.prompt), 1)
+        self._metrics.generation_tokens.inc(1)
+        return payload
 
     def _breaks(self, number: int, reply: Reply) -> bool:
         """Apply the fault that is due for this request after its first chunk; whether the answer is over."""

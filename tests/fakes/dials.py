@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.fakes.wrongs import Wrong, read_wrongs
+
 FILE_NAME = "fake.json"
 TARGET_ONLY = "target_only"
 EVERY_METHOD = "*"
@@ -59,6 +61,8 @@ class Dials:
     """Probability that a step has a draft at all (ngram finds no match, say)."""
     mismatch_arms: dict[str, float] = field(default_factory=dict[str, float])
     """Fraction of prompts whose second half differs from the other arms'."""
+    wrongs: dict[str, Wrong] = field(default_factory=dict[str, Wrong])
+    """How a method's answers go wrong; the target's forced choices know every method's gap."""
     faults: dict[str, Faults] = field(default_factory=dict[str, Faults])
     resolves: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     """Settings that the engine resolves otherwise than asked, as ``section.key`` (or ``env.NAME``) → value."""
@@ -112,10 +116,11 @@ def read_dials(model_directory: Path) -> Dials:
         return Dials()
     document: dict[str, Any] = json.loads(path.read_text())
     _refuse_unknown(document, Dials)
+    wrongs = read_wrongs(document.pop("wrongs", {}))
     faults: dict[str, dict[str, Any]] = document.pop("faults", {})
     for fault in faults.values():
         _refuse_unknown(fault, Faults)
-    return Dials(**document, faults={method: Faults(**fault) for method, fault in faults.items()})
+    return Dials(**document, wrongs=wrongs, faults={method: Faults(**fault) for method, fault in faults.items()})
 
 
 def _refuse_unknown(document: dict[str, Any], kind: type[Dials] | type[Faults]) -> None:

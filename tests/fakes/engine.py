@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from tests.fakes.dials import TARGET_ONLY, Dials
 from tests.fakes.loopback import sleep_until
 from tests.fakes.metrics import EngineMetrics
+from tests.fakes.wrongs import TOP_LOGIT, Wrong, alternatives
 from worker.replay.clock import monotonic_ns
 
 NS_PER_MS = 1_000_000
@@ -49,6 +50,10 @@ class SimulatedEngine:
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._seed = f"{dials.seed}/{method}"
+        self._wrong = dials.wrongs.get(method)
+        self._coin = random.Random(f"coin/{self._seed}/{session}")
+        self._known: dict[tuple[int, ...], int] = {}
+        """Prompts that were answered, with the length of their answers: a forced choice continues one of them."""
         session_factor = random.Random(f"{self._seed}/{session}").gauss(0, dials.session_noise)
         self._session_factor = 2.718281828**session_factor
 
@@ -60,6 +65,39 @@ class SimulatedEngine:
         if own.random() < self._dials.mismatch_of(self._method):
             half = count // 2
             answer[half:] = [(token + 1) % self._dials.vocabulary for token in answer[half:]]
+        return answer
+
+    def forced(self, tokens: tuple[int, ...]) -> dict[str, float] | None:
+        """The logits after a known prompt and a beginning of its right answer; ``None`` of any other prompt."""
+        for prompt, count in self._known.items():
+            place = len(tokens) - len(prompt)
+            right = self.answer(prompt, count)
+            if 0 <= place < count and tokens == (*prompt, *right[:place]):
+                gaps = [wrong.gap for wrong in self._dials.wrongs.values() if wrong.at == place]
+                return alternatives(right[place], self._dials.vocabulary, min(gaps, default=TOP_LOGIT))
+        return None
+
+    def length(self, prompt: tuple[int, ...], max_tokens: int) -> int:
+        """How many tokens its answer has."""
+        return max_tokens - (self._is_wrong(prompt) and self._wrong_of.drops_last)
+
+    def finish_reason(self, prompt: tuple[int, ...]) -> str:
+        """How its answer ends."""
+        return (self._is_wrong(prompt) and self._wrong_of.finish_reason) or "length"
+
+    @property
+    def _wrong_of(self) -> Wrong:
+        return self._wrong or Wrong(at=-1)
+
+    def _is_wrong(self, prompt: tuple[int, ...]) -> bool:
+        return self._wrong is not None and self._wrong.concerns(prompt_hash(prompt))
+
+    def _given(self, prompt: tuple[int, ...], count: int) -> list[int]:
+        """The answer with what this method gets wrong."""
+        self._known.setdefault(prompt, count)
+        answer, wrong = self.answer(prompt, count), self._wrong_of
+        if self._is_wrong(prompt) and 0 <= wrong.at < count and wrong.happens(self._running, self._coin):
+            answer[wrong.at] = (answer[wrong.at] + 1) % self._dials.vocabulary
         return answer
 
     async def generate(self, generation: Generation) -> AsyncGenerator[list[int], None]:
@@ -85,7 +123,7 @@ class SimulatedEngine:
         self._metrics.kv_cache_usage.set(self._running / self._max_num_seqs)
 
     async def _steps(self, generation: Generation) -> AsyncGenerator[list[int], None]:
-        answer = self.answer(generation.prompt, generation.max_tokens)
+        answer = self._given(generation.prompt, generation.max_tokens)
         chance = random.Random(f"{self._seed}/{prompt_hash(generation.prompt)}")
         due_ns = monotonic_ns() + self._duration_ns(self._dials.ttft_ms, chance)
         await sleep_until(due_ns)
