@@ -129,6 +129,11 @@ def _stored(file: GroupedFile[Any], groups: Groups, run: int) -> Sequence[Any]:
     return cast("tuple[Any, ...]", Stored(file, numbers, rows))
 
 
+def read_trace(directory: Path, trace: str) -> RequestStream:
+    """A workload's requests, to be read once."""
+    return _stream(directory / trace_path(trace))
+
+
 def _stream(path: Path) -> RequestStream:
     return read_requests(split_lines(_chunks(path)))
 

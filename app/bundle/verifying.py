@@ -32,6 +32,7 @@ from app.bundle.index import (
     name_of,
     trace_path,
 )
+from app.bundle.scores import score_problems
 from app.bundle.tables import request_ids
 from app.bundle.writing import digests_of
 from app.domain.canonical import canonical_json, canonical_model, digest
@@ -111,6 +112,7 @@ def _content_problems(directory: Path, unpacked: Unpacked, contents: Contents) -
     ]
     yield from rows
     yield from _telling(OBSERVATIONS, unpacked, _chunk_problems(directory, contents))
+    yield from _telling(RUNS, unpacked, score_problems(directory, contents))
     yield from _telling(REPORT, unpacked, _report_problems(directory, unpacked, contents))
 
 
