@@ -15,6 +15,7 @@ from app.experiments.schemas import ExperimentRead
 from app.interop.beside import imports_context
 from app.pages import compare, guard, live, mismatches
 from app.pages.cases import cases
+from app.pages.delivered import delivered
 from app.pages.form_routes import router as forms
 from app.pages.operations import router as operations
 from app.pages.page_route import PageRoute, Source
@@ -96,6 +97,7 @@ async def show_comparison(
         "figures": compare.drawn_figures(report),
         "mismatches": mismatches.shown_mismatches(report),
         **mismatches.WORDS,
+        "delivered": delivered(report),
         "sessions": {(s.block, s.arm): s for s in await source.runs.sessions(experiment.id)},
         "warned": warned(report.sessions),
         "memory_parts": [p for p in MemoryPart if any(p is r.part for m in report.memory for r in m.breakdown.rows)],
