@@ -36,6 +36,7 @@ NUMBERS = (
     "tensor-parallel-size",
     "max-num-batched-tokens",
     "block-size",
+    "num-gpu-blocks-override",
     "gpu-memory-utilization",
     "kv-cache-memory-bytes",
     "kv-cache-metrics-sample",

@@ -73,6 +73,8 @@ class Dials:
     exposes_speculation: dict[str, bool] = field(default_factory=dict[str, bool])
     """Whether speculative counters are there; unless said otherwise, where there is speculation."""
     has_server_info: bool = True
+    is_faithful: bool = False
+    """Serve a small model that honours every parameter, instead of simulating times (see ``faithful``)."""
     record_to: str = ""
     """A file to which everything that is posted is appended (see ``recorder``)."""
 

@@ -25,7 +25,7 @@ class EngineMetrics:
         self.running = self._gauge("num_requests_running", "Number of requests in model execution batches.")
         self.waiting = self._gauge("num_requests_waiting", "Number of requests waiting to be processed.")
         self.kv_cache_usage = self._gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
-        self._counter("num_preemptions", "Cumulative number of preemption from the engine.")
+        self.preemptions = self._counter("num_preemptions", "Cumulative number of preemption from the engine.")
         self._counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.")
         self._counter("prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.")
         self.prompt_tokens = self._counter("prompt_tokens", "Number of prefill tokens processed.")

@@ -92,12 +92,16 @@ async def _serve(arguments: argparse.Namespace, dials: Dials, method: str, log: 
     session = arguments.uds or str(arguments.port)
     engine = SimulatedEngine(dials, method, k, max_num_seqs=arguments.max_num_seqs, metrics=metrics, session=session)
     resolves = dials.resolves_of(method) if dials.has_server_info else None
-    api = ApiServer(arguments, engine, metrics, faults, log=log, resolves=resolves)
+    answer = ApiServer(arguments, engine, metrics, faults, log=log, resolves=resolves).answer
+    if dials.is_faithful:
+        from tests.fakes.faithful import FaithfulServer  # noqa: PLC0415  (loads much that no other fake needs)
+
+        answer = FaithfulServer(arguments, method, k, metrics, log).answer
     stop = asyncio.Event()
     if not faults.ignore_sigterm:
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    answer = recording(api.answer, method, dials.record_to)
+    answer = recording(answer, method, dials.record_to)
     server = await listen(answer, socket_path=arguments.uds, host=arguments.host, port=arguments.port)
     log.serving()
     await stop.wait()

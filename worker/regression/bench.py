@@ -13,7 +13,7 @@ from app.domain.exposition import Exposition
 from worker.engine.scrape import client, quiesced, scrape
 from worker.regression.answers import Answer, assembled, whole
 from worker.regression.prompts import Prompts
-from worker.regression.verdicts import Broken, EngineGone, EngineRefused, NotApplicable, excerpt
+from worker.regression.verdicts import Broken, EngineErred, EngineGone, EngineRefused, NotApplicable, excerpt
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 REQUEST_TIMEOUT_S = 240.0
@@ -33,6 +33,7 @@ class Kept:
     """What the reference said, by request; a refusal is kept by its words."""
 
     answers: dict[str, Answer | str] = field(default_factory=dict[str, "Answer | str"])
+    aborts_counted: float | None = None
 
 
 @dataclass(slots=True)
@@ -70,25 +71,25 @@ class Bench:
         return TOLERANCES.get(self.dtype, TOLERANCE)
 
     async def ask(self, body: Body, path: str = COMPLETIONS) -> Answer:
-        """A whole answer. Raises ``EngineRefused`` (4xx), ``EngineGone``, or ``Broken`` where it contradicts itself."""
+        """A whole answer. Raises ``EngineRefused`` (4xx), ``EngineErred``, ``EngineGone``, or ``Broken``."""
         answer = await self._send(body, path)
         self._check(answer, echoes=bool(body.get("echo")))
         return answer
 
     async def reference(self, body: Body, path: str = COMPLETIONS) -> Answer:
-        """Target-only's answer to the same. Raises ``NotApplicable`` where it gave none."""
+        """Target-only's answer to the same, asked once. Raises ``NotApplicable`` where it gave none."""
         key = _key(body, path)
-        if self.is_reference:
+        if self.is_reference and key not in self.kept.answers:
             self.kept.answers[key] = await self._ask_for_reference(body, path, key)
         kept = self.kept.answers.get(key, "it was not asked, or did not answer")
         if isinstance(kept, str):
             raise NotApplicable(f"target-only has no answer to compare with: {kept}")
         return kept
 
-    async def both(self, body: Body, path: str = COMPLETIONS) -> tuple[Answer, Answer]:
-        """Target-only's answer and this server's, which must be the same."""
+    async def both(self, body: Body, path: str = COMPLETIONS, *, is_control: bool = False) -> tuple[Answer, Answer]:
+        """Target-only's answer and this server's, which must be the same; a control asks target-only twice."""
         expected = await self.reference(body, path)
-        found = await self.ask(body, path)
+        found = expected if self.is_reference and not is_control else await self.ask(body, path)
         same(found, expected)
         return expected, found
 
@@ -159,7 +160,7 @@ class Bench:
         self.exchanges[-1].response = excerpt(f"HTTP {status}: {words}")
         if status in _CLIENT_ERRORS:
             raise EngineRefused(status, words)
-        raise EngineGone(f"HTTP {status}: {words}")
+        raise EngineErred(f"HTTP {status}: {words}")
 
     def _completed(self, body: Body) -> Body:
         """With the model, and with a salt of its own, so that no request finds another's prefix by accident."""

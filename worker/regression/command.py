@@ -1,6 +1,7 @@
 """``verdraft check``: the regression suite on a runtime's methods, or on one arm of a manifest."""
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from rich.console import Console
 
 from app.settings import Settings
 from app.terminal import refusals
+from worker.regression.verdicts import RegressionMatrix
 
 WIDTH = 160
 """Of the table where there is no terminal."""
@@ -33,18 +35,24 @@ def check(
     from worker.regression.table import fails, terminal
 
     notes, console = Console(stderr=True), Console()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: whoever ends it leaves no engine behind
     with refusals():
         asked = Asked(runtime, tuple(method or ()), tuple(case or ()), manifest, arm)
-        plan = asyncio.run(make_plan(Settings(), asked, lambda words: _say(notes, words)))
+        plan = asyncio.run(
+            make_plan(Settings(), asked, lambda words: _say(notes, words), lambda rows: _keep(json_file, rows))
+        )
         found = asyncio.run(run_checks(plan))
-        if json_file is not None:
-            json_file.write_text(found.model_dump_json(indent=1) + "\n")
         if out is not None:
             write_matrix(out, found)
     (console if console.is_terminal else Console(width=WIDTH)).print(terminal(found))
     for line in fails(found):
         typer.echo(line)
     raise typer.Exit(int(bool(found.fails)))
+
+
+def _keep(json_file: Path | None, rows: RegressionMatrix) -> None:
+    if json_file is not None:
+        json_file.write_text(rows.model_dump_json(indent=1) + "\n")
 
 
 def _say(notes: Console, words: str) -> None:

@@ -24,6 +24,7 @@ from worker.regression.verdicts import Cell, RegressionMatrix, Row, Status, exce
 HOME = "regression"
 
 Say = Callable[[str], None]
+Keep = Callable[[RegressionMatrix], None]
 Variant = Callable[[Subject, str], Subject | None]
 """A subject with another launch for a case that names one; ``None`` where that launch is not of this subject."""
 
@@ -39,6 +40,8 @@ class Plan:
     cases: Sequence[Case]
     variant: Variant
     say: Say
+    keep: Keep
+    """Told the rows so far after each, since a whole matrix takes long."""
     kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
     """What each reference answered."""
 
@@ -56,7 +59,10 @@ async def run_checks(plan: Plan) -> RegressionMatrix:
     with whole_host(plan.settings) as ours:
         if not ours:
             raise DomainError.of("accelerator", "an experiment is running on this host", "wait for it, or cancel it")
-        rows = [await _row(plan, subject) for subject in plan.subjects]
+        rows: list[Row] = []
+        for subject in plan.subjects:
+            rows.append(await _row(plan, subject))
+            plan.keep(RegressionMatrix(runtime=plan.runtime, rows=tuple(rows)))
     return RegressionMatrix(runtime=plan.runtime, rows=tuple(rows))
 
 
@@ -165,6 +171,6 @@ async def _counted(server: VllmServer | None) -> tuple[int | None, int | None]:
         told = (await scrape(server.socket_path)).exposition
     except ScrapeFailed:
         return None, None
-    if not told.has(DRAFT_TOKENS):
+    if not (told.has(DRAFT_TOKENS) and told.has(ACCEPTED_TOKENS)):
         return None, None
     return int(told.value(DRAFT_TOKENS)), int(told.value(ACCEPTED_TOKENS))

@@ -7,10 +7,10 @@ from worker.regression.bench import Bench, greedy, holds, holds_tokens, needs
 from worker.regression.case import Case
 from worker.regression.verdicts import Broken
 
-LONG = 48
-STOP_CHARS, STOP_STEP, STOPS_MAX = 5, 7, 6
+LONG = 32
+STOP_CHARS, STOP_STEP, STOPS_MAX = 5, 9, 4
 STOP_POSITIONS = (2, 3, 5, 8, 13)
-BEYOND = 6
+BEYOND, LATER = 6, 32
 
 
 async def eos_in_draft(bench: Bench) -> None:
@@ -22,7 +22,7 @@ async def eos_in_draft(bench: Bench) -> None:
 
 async def _ended(bench: Bench, prompt: Sequence[int]) -> int | None:
     """Draft tokens accepted in the last step, of an answer that ends by itself; ``None`` of others."""
-    _, found = await bench.both(greedy(prompt, LONG + 16))
+    _, found = await bench.both(greedy(prompt, LONG + LATER))
     choice = found.only
     early = [token for token in choice.token_ids[:-1] if token in bench.eos_ids]
     if early:
@@ -31,7 +31,7 @@ async def _ended(bench: Bench, prompt: Sequence[int]) -> int | None:
 
 
 async def ignore_eos(bench: Bench) -> None:
-    for prompt in bench.prompts.ending[:3]:
+    for prompt in bench.prompts.ending[:2]:
         _, found = await bench.both(greedy(prompt, LONG, ignore_eos=True))
         _is_cut_at(found.only, LONG)
 
@@ -94,8 +94,8 @@ async def max_tokens_exact(bench: Bench) -> None:
 
 async def min_tokens(bench: Bench) -> None:
     seen = 0
-    for prompt in bench.prompts.ending[:4]:
-        ended = (await bench.reference(greedy(prompt, LONG + 16))).only
+    for prompt in bench.prompts.ending[:3]:
+        ended = (await bench.reference(greedy(prompt, LONG + LATER))).only
         if ended.finish_reason != "stop":
             continue
         seen += 1

@@ -1,6 +1,7 @@
 """A subject's server: started when a case first needs it, and anew after it died."""
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from worker.regression.subject import Subject
 
 REQUEST_TIMEOUT_S = 30.0
 CANARY_TIMEOUT_S = 600.0
+ERRORS = 3
+"""Of the log, to be shown where nothing names a cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,12 @@ class Serving:
         await stack.aclose()
 
     def last_words(self) -> str:
-        """What the log says of a death, if it says anything."""
-        return "" if self._server is None else find_cause(read_log(self._server.log_path)) or ""
+        """What the log says of a death, or the last error in it; nothing where it has none."""
+        if self._server is None:
+            return ""
+        log = read_log(self._server.log_path)
+        errors = [line for line in log.splitlines() if " ERROR " in line]
+        return find_cause(log) or _without_stamp(errors[-ERRORS:])
 
     async def _start(self) -> None:
         scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vd-")))
@@ -89,6 +96,11 @@ class Serving:
             self._server = await self._stack.enter_async_context(server)
         except StartupFailed as failed:
             self.failure = failed.failure
+
+
+def _without_stamp(lines: Sequence[str]) -> str:
+    """Error lines less the process, the time and the place that wrote them."""
+    return "; ".join(line.partition("] ")[2] or line for line in lines)
 
 
 async def _is_well(server: VllmServer) -> bool:

@@ -16,9 +16,10 @@ from worker.regression.bench import Bench, Body, greedy, holds, holds_tokens, ne
 from worker.regression.case import Case
 from worker.regression.verdicts import Broken, NotApplicable
 
-TOKENS = 40
+TOKENS = 24
+ENDING_TOKENS = 64
 CROWD = 8
-LONG_TOKENS, LONG_PROMPT = 160, 100
+LONG_TOKENS, LONG_PROMPT = 40, 112
 """So many requests of this length fill the cache that the suite gives its own models."""
 CACHED_PROMPT = 300
 
@@ -96,7 +97,7 @@ async def shared_prefix(bench: Bench) -> None:
 async def long_context(bench: Bench) -> None:
     """From the middle of the context nearly to its end: beyond what the suite lets its own drafts see."""
     prompt = bench.prompts.of_length(bench.max_model_len // 2 - 40)
-    await bench.both(greedy(prompt, min(bench.max_model_len // 4, 256), ignore_eos=True))
+    await bench.both(greedy(prompt, min(bench.max_model_len // 6, 256), ignore_eos=True))
 
 
 async def full_context(bench: Bench) -> None:
@@ -110,7 +111,7 @@ async def full_context(bench: Bench) -> None:
 async def counters(bench: Bench) -> None:
     """Requests that end by themselves: the engine counts the tokens that it gave out, and accepts no more."""
     before = await bench.metrics()
-    answers = [await bench.ask(greedy(prompt, TOKENS)) for prompt in bench.prompts.ending]
+    answers = [await bench.ask(greedy(prompt, ENDING_TOKENS)) for prompt in bench.prompts.ending]
     after = await bench.metrics()
     given = sum(len(answer.only.token_ids) for answer in answers)
     holds("generation tokens counted", _moved(before, after, GENERATION_TOKENS), given)

@@ -22,11 +22,12 @@ from worker.regression.verdicts import Broken, EngineRefused, NotApplicable
 from worker.replay.plan import ReplayPlan, ReplayRequest
 from worker.replay.process import ReplayClient
 
-TOKENS = 40
+TOKENS = 24
 UNICODE = "größer 日本語のテキスト — naïve 🙂 Ελληνικά"
 """Characters of two to four bytes, most of them cut into several tokens by a small vocabulary."""
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 ABORT = "abort"
+ECHOED = "one two three one two three one two"
 POLL_S = 0.05
 REPLAY_PATIENCE_S = 60
 
@@ -69,9 +70,7 @@ async def cancellation(bench: Bench) -> None:
         async for _ in response.aiter_bytes():
             break
     await _until(bench, lambda told: told.value(RUNNING) == 0, "no request running after the client left")
-    after = _aborts(await bench.metrics())
-    if before is not None and after is not None and after <= before:
-        raise Broken("the abort", expected="counted as one", found=f"{before} before, {after} after")
+    _is_counted_alike(bench, (_aborts(await bench.metrics()) or 0) - (before or 0))
     await bench.both(greedy(bench.prompts.open_ended[1], TOKENS))
 
 
@@ -149,6 +148,15 @@ async def _until(bench: Bench, holds_now: Callable[[Exposition], bool], what: st
         await asyncio.sleep(POLL_S)
 
 
+def _is_counted_alike(bench: Bench, counted: float) -> None:
+    """An engine need not count an abort; one that does for target-only has to for drafts as well."""
+    if bench.is_reference:
+        bench.kept.aborts_counted = counted
+    elif counted != (bench.kept.aborts_counted or 0):
+        raise Broken("the abort", expected=f"counted as {bench.kept.aborts_counted or 0:g}", found=f"{counted:g}")
+    bench.note(f"counted as {counted:g} aborts")
+
+
 def _aborts(told: Exposition) -> float | None:
     """How many requests were aborted, where the engine counts them."""
     counted = ABORT in told.label_values(REQUEST_SUCCESS, "finished_reason")
@@ -163,12 +171,9 @@ def _room(bench: Bench, least: int) -> int:
 
 
 async def echo(bench: Bench) -> None:
-    prompt = bench.prompts.open_ended[0]
-    body = greedy(prompt, 8, echo=True, ignore_eos=True)
-    expected, found = await bench.both(body)
-    plain = await bench.reference(greedy(prompt, 8, ignore_eos=True))
-    if not found.only.text.endswith(plain.only.text) or len(found.only.text) <= len(plain.only.text):
-        raise Broken("the echoed text", expected=f"the prompt, then {plain.only.text!r}", found=expected)
+    plain = await bench.reference(greedy(ECHOED, 8, ignore_eos=True))
+    _, found = await bench.both(greedy(ECHOED, 8, echo=True, ignore_eos=True))
+    holds("the echoed text", found.only.text, ECHOED + plain.only.text)
 
 
 async def empty_prompt(bench: Bench) -> None:

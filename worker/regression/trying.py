@@ -10,7 +10,16 @@ from app.domain.errors import EvidenceRefused
 from worker.engine.scrape import ScrapeFailed
 from worker.regression.bench import Bench
 from worker.regression.case import Case
-from worker.regression.verdicts import Broken, Cell, EngineGone, EngineRefused, NotApplicable, Status, excerpt
+from worker.regression.verdicts import (
+    Broken,
+    Cell,
+    EngineErred,
+    EngineGone,
+    EngineRefused,
+    NotApplicable,
+    Status,
+    excerpt,
+)
 from worker.replay.process import ReplayFailed
 
 CASE_TIMEOUT_S = 600.0
@@ -32,11 +41,14 @@ async def run_case(bench: Bench, case: Case, last_words: Callable[[], str]) -> C
         told = {"status": Status.REFUSED, "words": str(refused)}
     except NotApplicable as reason:
         told = {"status": Status.NOT_APPLICABLE, "words": str(reason)}
+    except EngineErred as erred:
+        words = f"an error of the engine: {erred}; its log: {last_words() or 'nothing'}"
+        told = {"status": Status.FAILED, "words": excerpt(words), "expected": "an answer"}
     except (EngineGone, ScrapeFailed, ReplayFailed, EvidenceRefused, httpx.HTTPError, TimeoutError) as gone:
         await asyncio.sleep(DYING_S)
         cause = last_words() or f"{type(gone).__name__}: {gone}"
         told = {"status": Status.FAILED, "words": f"{GONE}: {excerpt(cause)}", "expected": "an answer"}
-    except (KeyError, ValueError, TypeError, IndexError) as malformed:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as malformed:
         words = f"an answer of a strange form: {type(malformed).__name__}: {malformed}"
         told = {"status": Status.FAILED, "words": excerpt(words), "expected": "an answer in the API's form"}
     return Cell(case=case.name, **told, **_evidence(bench))

@@ -37,7 +37,11 @@ class NotApplicable(Exception):
 
 
 class EngineGone(Exception):
-    """No answer, or the engine's own error: its log has to say why."""
+    """No answer at all: its log has to say why."""
+
+
+class EngineErred(Exception):
+    """The engine answered with an error of its own (5xx)."""
 
 
 class _Frozen(BaseModel):
