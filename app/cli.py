@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from app import preflight_command
+from app import plan_command, preflight_command
 from app.accelerator_command import app as accelerator_app
 from app.artifact_command import app as artifacts_app
 from app.domain.errors import DomainError
@@ -52,6 +52,7 @@ app.add_typer(workload_app, name="workload")
 app.add_typer(accelerator_app, name="accelerator")
 app.add_typer(artifacts_app, name="artifacts")
 preflight_command.register(app)
+plan_command.register(app)
 interop_cli.register(app)
 
 

@@ -187,6 +187,11 @@ def _deviation(manifest: Manifest, times: PastTimes) -> tuple[float, str]:
     """The standard deviation of block log-ratios to plan with, and where it comes from."""
     if times.log_ratio_sd is not None:
         return times.log_ratio_sd, "past experiments of this host"
+    return assumed_noise(manifest)
+
+
+def assumed_noise(manifest: Manifest) -> tuple[float, str]:
+    """The deviation of block log-ratios that a kind of host has, and that nobody measured it on this one."""
     return (CPU_SD if _on_cpu(manifest) else GPU_SD), "an assumption, since no past experiment of this host tells it"
 
 
