@@ -91,27 +91,25 @@ def _nucleus(
     given: Sequence[Alternative], weights: Sequence[float], sampling: Sampling, *, raw_logits: bool
 ) -> int | None:
     """How many tokens top-p keeps; ``None`` where that depends on tokens that are not stated."""
-    tail = (
-        0.0
-        if sampling.top_k is not None and sampling.top_k <= len(given)
-        else _tail(given, weights, sampling, raw=raw_logits)
-    )
-    if tail is None:
-        return None
-    counts = {_kept(weights, sum(weights) + more, sampling.top_p) for more in (0.0, tail)}
+    complete = sampling.top_k is not None and sampling.top_k <= len(given)
+    tails = (0.0,) if complete else _tails(given, weights, sampling, raw_logits=raw_logits)
+    counts = {_kept(weights, sum(weights) + tail, sampling.top_p) for tail in tails}
     return counts.pop() if len(counts) == 1 else None
 
 
-def _tail(given: Sequence[Alternative], weights: Sequence[float], sampling: Sampling, *, raw: bool) -> float | None:
-    """At most so much weight is on the tokens that are not stated: each weighs no more than the last stated one."""
-    if raw:
-        return None
+def _tails(
+    given: Sequence[Alternative], weights: Sequence[float], sampling: Sampling, *, raw_logits: bool
+) -> tuple[float, ...]:
+    """Least and most weight on the tokens that are not stated: each weighs no more than the last stated one."""
+    if raw_logits:
+        return ()
     left = max(1 - sum(math.exp(one.logit) for one in given), 0.0)
     if left < TAIL_NEGLIGIBLE:
-        return 0.0
-    if sampling.temperature > 1:
-        return None
-    return weights[-1] * left / math.exp(given[-1].logit)
+        return (0.0,)
+    most = weights[-1] * left / math.exp(given[-1].logit)
+    if sampling.temperature == 1:
+        return (most,)
+    return (0.0, most) if sampling.temperature < 1 else ()
 
 
 def _kept(weights: Sequence[float], total: float, top_p: float) -> int:

@@ -30,6 +30,8 @@ FAMILY_ERROR: Final = 0.01
 POWER: Final = 0.9
 HOTTER: Final = 1.1
 """The negative control samples at so many times the experiment's temperature."""
+SHARE_MIN: Final = 0.75
+"""An arm with a smaller share of the control's samples has not been shown to be one that would be noticed."""
 LIMITS: Final = 1.96
 """Of the interval of the temperature, in standard errors."""
 
@@ -98,6 +100,7 @@ class _Family:
         own = exact_outcomes(target, stated)
         self.unfit = frozenset(name for name, found in own.items() if found.p is not None and found.p < self.level)
         self.control_p = None if hotter is None else self._least_p(hotter)
+        self.control_samples = 0 if hotter is None else sum(map(len, hotter.values()))
 
     def outcomes(self, samples: Samples) -> dict[SamplingTestName, Outcome]:
         """The tests in their declared order; what does not hold for target-only itself accuses nobody else."""
@@ -148,7 +151,7 @@ def _equality(arm: str, samples: Samples, family: _Family, tests: tuple[Sampling
     shift = _likelihood(samples, family)
     delta = None if shift is None else shift.total / shift.variance
     error = None if shift is None else 1 / math.sqrt(shift.variance)
-    word, reasons = _word(arm, tests, family)
+    word, reasons = _word(arm, sum(map(len, samples.values())), tests, family)
     return SampledEquality(
         arm=arm,
         word=word,
@@ -198,16 +201,18 @@ def _variation(samples: Samples, family: _Family, tests: tuple[SamplingTest, ...
     return detectable_variation(df, n * m / (n + m), family.level, POWER) if df else None
 
 
-def _word(arm: str, tests: tuple[SamplingTest, ...], family: _Family) -> tuple[SamplingWord, tuple[str, ...]]:
+def _word(
+    arm: str, samples: int, tests: tuple[SamplingTest, ...], family: _Family
+) -> tuple[SamplingWord, tuple[str, ...]]:
     rejected = [f"{test.name} (adjusted p {test.p_adjusted:.2g})" for test in tests if test.rejected]
     if rejected:
         words = f"sampled answers of {arm} are not distributed as target-only's: {', '.join(rejected)}"
         return SamplingWord.FAIL, (words,)
-    lacking = tuple(_lacking(tests, family))
+    lacking = tuple(_lacking(samples, tests, family))
     return (SamplingWord.NOT_CHECKABLE if lacking else SamplingWord.PASS), (*lacking, *_notes(family))
 
 
-def _lacking(tests: tuple[SamplingTest, ...], family: _Family) -> Iterator[str]:
+def _lacking(samples: int, tests: tuple[SamplingTest, ...], family: _Family) -> Iterator[str]:
     if all(test.p is None for test in tests):
         yield "too few samples of a prompt by both sides for any test"
     elif family.control_p is None:
@@ -217,6 +222,8 @@ def _lacking(tests: tuple[SamplingTest, ...], family: _Family) -> Iterator[str]:
             f"the control at {HOTTER:g} times the temperature was not told apart (adjusted p {family.control_p:.2g}): "
             "these samples could not show a difference"
         )
+    elif samples < SHARE_MIN * family.control_samples:
+        yield f"{samples} samples are too few beside the control's {family.control_samples}"
 
 
 def _notes(family: _Family) -> Iterator[str]:
