@@ -165,7 +165,7 @@ def _sentences(manifest: Manifest, conditions: Sequence[ConditionPlan]) -> Itera
             continue
         yield (
             f"{where}: with {manifest.blocks} blocks and noise of {c.sd:.1%} a gain of {first.helps_from:.1%} or more "
-            f"is called HELPS in {first.power:.0%} of experiments, and no effect EQUIVALENT in {c.equivalent_power:.0%}."
+            f"is called HELPS in {first.power:.0%} of experiments, none at all EQUIVALENT in {c.equivalent_power:.0%}."
         )
         yield (
             f"{where}: {_said(first.blocks_for_margin)} tell a gain of {delta:.0%} from none, "

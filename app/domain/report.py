@@ -37,6 +37,7 @@ from app.domain.results import ArmResult, arm_results
 from app.domain.sampling_equality import SampledEquality
 from app.domain.sampling_evidence import sampled_equality
 from app.domain.saturation import saturations
+from app.domain.selection import Selection, selection
 from app.domain.servers import DraftCost, SessionSummary, draft_cost, session_summary
 from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import Estimate
@@ -87,6 +88,8 @@ class Report(_Frozen):
     """Workload → its strata, ``all`` first."""
     verdicts: tuple[Verdict, ...]
     recommendation: Recommendation
+    selection: Selection | None = None
+    """What picking the best of several arms adds by luck; ``None`` where there was nothing to pick."""
     results: tuple[ArmResult, ...]
     comparisons: tuple[MetricComparison, ...]
     knees: tuple[Knee, ...] = ()
@@ -161,6 +164,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         strata={w.name: tuple(strata_of(evidence.labels.get(w.name, ()))) for w in manifest.workloads},
         verdicts=verdicts,
         recommendation=recommend(manifest, verdicts, interim=interim),
+        selection=selection(manifest, comparisons),
         results=results,
         comparisons=comparisons,
         knees=knees(manifest, saturation),

@@ -70,9 +70,15 @@ def wald(successes: Floats, trials: Floats) -> Interval:
 def pooled_order_statistics(values: Floats, q: float) -> Interval:
     """A rival, and method A5's interval within a trial: ranks of all requests of all runs as if independent."""
     ordered = np.sort(values.reshape(values.shape[0], -1), axis=-1)
-    n = ordered.shape[-1]
-    low, high = int(stats.binom.ppf(0.025, n, q)), int(stats.binom.ppf(0.975, n, q)) + 1
-    return Interval(ordered[:, max(low, 1) - 1], ordered[:, high - 1] if high <= n else np.full(len(ordered), np.inf))
+    low, high = ranks(ordered.shape[-1], q)
+    nowhere = np.full(len(ordered), np.inf)
+    return Interval(-nowhere if low is None else ordered[:, low - 1], nowhere if high is None else ordered[:, high - 1])
+
+
+def ranks(n: int, q: float, confidence: float = CONFIDENCE) -> tuple[int | None, int | None]:
+    """The 1-based ranks of method A5's distribution-free interval; ``None`` where ``n`` is too small."""
+    low, high = (int(stats.binom.ppf(tail, n, q)) for tail in ((1 - confidence) / 2, (1 + confidence) / 2))
+    return (low if low >= 1 else None), (high + 1 if high + 1 <= n else None)
 
 
 def sizes(quick: bool, full: int) -> int:  # noqa: FBT001

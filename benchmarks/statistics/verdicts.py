@@ -9,6 +9,7 @@ from scipy import special, stats
 
 from app.domain.paired import bonferroni
 from app.domain.power import blocks_needed, detectable_in_sds, power_beyond, power_equivalent
+from app.domain.selection import left_out_mean
 from app.domain.statistics import CONFIDENCE, Floats
 from app.domain.vocabulary import VerdictWord
 from benchmarks.statistics.figures import Figure, Truths, coverage, false_words, power
@@ -127,6 +128,9 @@ def _selected(experiments: int, rng: np.random.Generator) -> Iterator[Figure]:
     log_ratios = 0.05 * _one_baseline((experiments, ARMS, 5), rng)
     best = np.take_along_axis(log_ratios, log_ratios.mean(-1).argmax(-1)[:, None, None], 1)[:, 0]
     where = f"5 blocks, best of {ARMS} arms, truth none"
+    unseen, seen = float(np.exp(left_out_mean(log_ratios)).mean()), float(np.exp(best.mean(-1)).mean())
+    yield Figure("selection", "ratio of the winner in blocks left out / truth", where, unseen, len(best), 0.99, 1.01)
+    yield Figure("selection", "ratio of the winner as measured / truth", where, seen, len(best), 0.99, 1.01, rival=True)
     alone, together = t_interval(best), t_interval(best, bonferroni(CONFIDENCE, ARMS))
     yield coverage("ratio of the winner, of a family", where, together.covers(0.0), exact=True)
     fresh = t_interval(0.05 * rng.standard_normal((experiments, 5)))
