@@ -73,4 +73,9 @@ async def test_speculation_reconciles_and_changes_no_token(settings: Settings, d
     report = build_report(evidence)
     assert all(r.residual == 0 for r in report.reconciliations)
     assert [c.mismatched for c in report.correctness] == [0]
+    assert evidence.diagnoses == ()
+    for session in evidence.sessions:
+        assert session.verification is not None
+        assert len(session.verification.answers) >= REQUESTS
+        assert not [answer.error for answer in session.verification.answers if answer.error]
     assert not any(report.config_differences.values())
