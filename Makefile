@@ -57,6 +57,10 @@ bench-evidence: setup ## The store with ten million observations: ingest, disk, 
 calibrate-statistics: setup ## Every interval and word of a report in worlds of known truth (ARGS='--quick' for a look)
 	@$(BIN)/python -m benchmarks.statistics $(ARGS)
 
+.PHONY: bench-verification
+bench-verification: setup ## Seeded defects before real servers, clean comparisons, and what the phase costs (ARGS='--fake --samples 20' for a look)
+	@$(BIN)/python -m benchmarks.verification $(ARGS)
+
 .PHONY: chaos
 chaos: setup ## Kill, stop, flush and fill everything while it measures; the fake engine, then real vLLM (ARGS='-m "not real_engine"')
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)

@@ -67,9 +67,9 @@ def conditions(made: Sequence[Run]) -> str:
     return f"{host}; {repeats} repeats; {', '.join([*vllm, *pins])}."
 
 
-def write_section(path: Path, text: str) -> None:
+def write_section(path: Path, text: str, mark: str = MARK) -> None:
     """Replace what stands between the marks in the document at ``path``; raises ``ValueError`` where it has none."""
-    begin, end = f"<!-- begin {MARK} -->", f"<!-- end {MARK} -->"
+    begin, end = f"<!-- begin {mark} -->", f"<!-- end {mark} -->"
     document = path.read_text()
     if begin not in document or end not in document:
         raise ValueError(f"{path} has no lines {begin} and {end}")

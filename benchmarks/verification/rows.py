@@ -18,7 +18,9 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the probability of a hit."""
+        """Of the probability of a hit; without a try nothing is known."""
+        if self.tries == 0:
+            return 0.0, 1.0
         found = stats.binomtest(self.hits, self.tries).proportion_ci(CONFIDENCE, method="exact")
         return float(found.low), float(found.high)
 

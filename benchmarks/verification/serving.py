@@ -1,5 +1,7 @@
 """The demo's own servers, started and stopped as an experiment does, several at a time."""
 
+import json
+import shutil
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -17,6 +19,7 @@ from app.domain.trace import Trace
 from app.settings import Settings
 from tests.fakes.defective import words_of
 from tests.fakes.defects import Defect, Words
+from tests.fakes.dials import FILE_NAME
 from tests.fakes.proxy import Proxy, proxied
 from tests.fakes.runtime import make_fake_runtime
 from worker.cores import split_cores
@@ -58,9 +61,13 @@ def demo_site(settings: Settings, rates_rps: tuple[float, float]) -> Site:
 
 
 def on_the_fake(settings: Settings, directory: Path) -> Settings:
-    """The same models under an engine that only simulates."""
+    """The same tokenizer under a small model of words, which samples and stops as asked."""
     make_fake_runtime(directory / "runtimes" / RUNTIME)
-    return settings.model_copy(update={"runtime_root": directory / "runtimes", "home": directory / "home"})
+    for alias in (TARGET_ALIAS, DRAFT_ALIAS):
+        shutil.copytree(settings.model_root / alias, directory / "models" / alias)
+    (directory / "models" / TARGET_ALIAS / FILE_NAME).write_text(json.dumps({"is_faithful": True}))
+    roots = {"home": directory / "home", "runtime_root": directory / "runtimes", "model_root": directory / "models"}
+    return settings.model_copy(update=roots)
 
 
 def _platform(settings: Settings) -> Platform:

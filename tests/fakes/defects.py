@@ -80,8 +80,8 @@ class Spoiler:
         changed = [self._spoil_choice(choice) for choice in choices]
         usage = payload.get("usage")
         if usage and self._dropped:
-            usage["completion_tokens"] -= self._dropped
-            usage["total_tokens"] -= self._dropped
+            for name in usage.keys() & {"completion_tokens", "total_tokens"}:
+                usage[name] -= self._dropped
         if not any(changed) and not (usage and self._dropped):
             return payload_json
         return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
