@@ -18,6 +18,12 @@ class Cell:
     state: str
     session: SessionRead | None
 
+    @property
+    def label(self) -> str:
+        """What became of it, in a word."""
+        told = self.state.lower()
+        return f"asked again, {told}" if self.session is not None and self.session.diagnosing else told
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -46,12 +52,18 @@ class NewestGroup:
 
 
 def schedule_grid(manifest: Manifest, sessions: Iterable[SessionRead]) -> list[Lane]:
-    """The seeded schedule with what became of each session; a later attempt replaces an earlier one."""
-    known = {(s.block, s.arm): s for s in sorted(sessions, key=lambda s: s.attempt)}
+    """The seeded schedule with what became of each session; a later attempt replaces an earlier one.
+
+    Servers that answer mismatches again come after the planned ones.
+    """
+    newest = {(s.block, s.arm, s.diagnosing): s for s in sorted(sessions, key=lambda s: s.attempt)}
     return [
         Lane(
             block.index,
-            tuple(_cell(p.arm, known.get((block.index, p.arm))) for p in block.sessions),
+            (
+                *(_cell(p.arm, newest.get((block.index, p.arm, False))) for p in block.sessions),
+                *(_cell(s.arm, s) for s in newest.values() if s.block == block.index and s.diagnosing),
+            ),
         )
         for block in plan(manifest)
     ]

@@ -98,7 +98,7 @@ async def show_comparison(
         "mismatches": mismatches.shown_mismatches(report),
         **mismatches.WORDS,
         "delivered": delivered(report),
-        "sessions": {(s.block, s.arm): s for s in await source.runs.sessions(experiment.id)},
+        "sessions": {(s.block, s.arm): s for s in await source.runs.sessions(experiment.id) if not s.diagnosing},
         "warned": warned(report.sessions),
         "memory_parts": [p for p in MemoryPart if any(p is r.part for m in report.memory for r in m.breakdown.rows)],
         "shown_of": report.manifest,
