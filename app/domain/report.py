@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.answers import look_at_answers
 from app.domain.arm_memory import ArmMemory, arm_memory
+from app.domain.attrition import Attrition, attrition
 from app.domain.brackets import Crossover, Knee, crossovers, knees
 from app.domain.caveats import not_shown
 from app.domain.comparison import MetricComparison, compare
@@ -92,6 +93,8 @@ class Report(_Frozen):
     """What picking the best of several arms adds by luck; ``None`` where there was nothing to pick."""
     results: tuple[ArmResult, ...]
     comparisons: tuple[MetricComparison, ...]
+    attrition: tuple[Attrition, ...] = ()
+    """Where requests failed: how far they could move the ratio."""
     knees: tuple[Knee, ...] = ()
     """Per arm and workload, between which tested loads its queue begins to grow."""
     crossovers: tuple[Crossover, ...] = ()
@@ -167,6 +170,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         selection=selection(manifest, comparisons),
         results=results,
         comparisons=comparisons,
+        attrition=attrition(manifest, blocks),
         knees=knees(manifest, saturation),
         crossovers=crossovers(manifest, verdicts),
         correctness=verification.correctness,
