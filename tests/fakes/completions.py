@@ -43,6 +43,9 @@ class Asked:
     return_token_ids: bool
     chats: bool
     logprobs: int
+    temperature: float = 0.0
+    seed: int | None = None
+    states_prompt: bool = False
 
 
 class ApiServer:
@@ -92,7 +95,8 @@ class ApiServer:
         if self._faults.flood_after_requests and self._received == self._faults.flood_after_requests + 1:
             self._log.flood()
         length = self._engine.length(asked.prompt, asked.max_tokens)
-        generation = Generation(asked.prompt, length, call.arrived_ns)
+        sampled = self._engine.sample(asked.prompt, length, asked.temperature, asked.seed)
+        generation = Generation(asked.prompt, length, call.arrived_ns, sampled)
         try:
             await (self._stream if asked.stream else self._whole)(asked, generation, reply, self._received)
         except asyncio.CancelledError:
@@ -119,6 +123,9 @@ class ApiServer:
             return_token_ids=bool(body.get("return_token_ids")),
             chats=chats,
             logprobs=int(body.get("logprobs") or 0),
+            temperature=float(body.get("temperature") or 0.0),
+            seed=body.get("seed"),
+            states_prompt=bool(body.get("prompt_logprobs")),
         )
 
     async def _stream(self, asked: Asked, generation: Generation, reply: Reply, number: int) -> None:
@@ -162,6 +169,8 @@ class ApiServer:
             chunk_payload(asked.response_id, self._model, text_of(tokens), token_ids, finish_reason="length")
         )
         payload["choices"][0]["prompt_token_ids"] = asked.prompt if asked.return_token_ids else None
+        if asked.states_prompt:
+            payload["choices"][0]["prompt_logprobs"] = self._engine.stated(asked.prompt)
         payload["usage"] = usage(len(asked.prompt), len(tokens))
         payload["metrics"] = self._request_metrics(generation)
         reply.send_json(200, payload)

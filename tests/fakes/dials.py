@@ -72,6 +72,12 @@ class Dials:
     """Names of metrics that ``/metrics`` does not have."""
     exposes_speculation: dict[str, bool] = field(default_factory=dict[str, bool])
     """Whether speculative counters are there; unless said otherwise, where there is speculation."""
+    samples: bool = False
+    """Whether a temperature above 0 is honoured, with the known distribution of ``sampling``; else all is greedy."""
+    heat: dict[str, float] = field(default_factory=dict[str, float])
+    """Times the temperature that was asked for."""
+    takes_top: dict[str, float] = field(default_factory=dict[str, float])
+    """Fraction of sampled tokens that are the most probable one whatever chance says."""
     has_server_info: bool = True
     is_faithful: bool = False
     """Serve a small model that honours every parameter, instead of simulating times (see ``faithful``)."""
@@ -99,6 +105,12 @@ class Dials:
 
     def exposes_speculation_of(self, method: str) -> bool:
         return _of(self.exposes_speculation, method, method != TARGET_ONLY)
+
+    def heat_of(self, method: str) -> float:
+        return _of(self.heat, method, 1.0)
+
+    def takes_top_of(self, method: str) -> float:
+        return _of(self.takes_top, method, 0.0)
 
     def faults_of(self, method: str) -> Faults:
         return _of(self.faults, method, Faults())

@@ -11,10 +11,12 @@ import json
 import random
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.fakes.dials import TARGET_ONLY, Dials
 from tests.fakes.loopback import sleep_until
 from tests.fakes.metrics import EngineMetrics
+from tests.fakes.sampling import sampled, stated
 from tests.fakes.wrongs import TOP_LOGIT, Wrong, alternatives
 from worker.replay.clock import monotonic_ns
 
@@ -29,6 +31,8 @@ class Generation:
     prompt: tuple[int, ...]
     max_tokens: int
     arrived_ns: int
+    sampled: tuple[int, ...] = ()
+    """The whole answer of a request that samples; empty of a greedy one."""
     queued_ns: int = 0
     emitted: int = 0
     first_token_ns: int = 0
@@ -66,6 +70,23 @@ class SimulatedEngine:
             half = count // 2
             answer[half:] = [(token + 1) % self._dials.vocabulary for token in answer[half:]]
         return answer
+
+    def sample(self, prompt: tuple[int, ...], count: int, temperature: float, seed: int | None) -> tuple[int, ...]:
+        """The answer at a temperature, with this method's defects of sampling; empty where the request is greedy."""
+        if not self._dials.samples or temperature <= 0:
+            return ()
+        return sampled(
+            prompt,
+            count,
+            vocabulary=self._dials.vocabulary,
+            temperature=temperature * self._dials.heat_of(self._method),
+            seed=seed if seed is not None else self._coin.randrange(2**32),
+            takes_top=self._dials.takes_top_of(self._method),
+        )
+
+    def stated(self, prompt: tuple[int, ...]) -> list[Any] | None:
+        """What ``prompt_logprobs`` gives."""
+        return stated(prompt, self._dials.vocabulary) if self._dials.samples else None
 
     def forced(self, tokens: tuple[int, ...]) -> dict[str, float] | None:
         """The logits after a known prompt and a beginning of its right answer; ``None`` of any other prompt."""
@@ -123,7 +144,7 @@ class SimulatedEngine:
         self._metrics.kv_cache_usage.set(self._running / self._max_num_seqs)
 
     async def _steps(self, generation: Generation) -> AsyncGenerator[list[int], None]:
-        answer = self._given(generation.prompt, generation.max_tokens)
+        answer = list(generation.sampled) or self._given(generation.prompt, generation.max_tokens)
         chance = random.Random(f"{self._seed}/{prompt_hash(generation.prompt)}")
         due_ns = monotonic_ns() + self._duration_ns(self._dials.ttft_ms, chance)
         await sleep_until(due_ns)
