@@ -21,7 +21,7 @@ from tests.fakes.small_model import SmallModel
 from tests.fakes.startup_log import StartupLog
 from tests.fakes.writing import Asked, Teller, Written, write
 
-ARRIVAL_S, STEP_S, ENDLESS_S = 0.004, 0.0005, 60
+ARRIVAL_S, STEP_S = 0.004, 0.0005
 CROWD, BLOCK = 2, 128
 """More requests than these at once are preempted; so many tokens are one block of the prefix cache."""
 CHAT = "/v1/chat/completions"
@@ -71,8 +71,7 @@ class FaithfulServer:
         self._leak(-self._leaked)
         self._run(1)
         try:
-            if "pretends_to_end" not in on:  # which must be over before anybody sees it run
-                await asyncio.sleep(ARRIVAL_S)  # others that were sent at once arrive too
+            await asyncio.sleep(ARRIVAL_S)  # others that were sent at once arrive too
             await self._give(self._asked(body, prompt, on), reply, chats=call.path == CHAT)
         except asyncio.CancelledError:
             self._metrics.success["abort"].inc(int("abort_not_counted" not in on))
@@ -130,33 +129,34 @@ class FaithfulServer:
         teller = Teller(asked, self._tokenizer, chats=chats)
         tail = _tail(asked, choices)
         if asked.body.get("stream"):
-            await _stream(teller, choices, reply, tail)
+            await self._stream(teller, choices, reply, tail)
         else:
+            self._metrics.generation_tokens.inc(sum(len(choice.tokens) for choice in choices))
             await asyncio.sleep(STEP_S * sum(len(choice.steps) for choice in choices))
             told = [teller.whole(index, choice) for index, choice in enumerate(choices)]
             reply.send_json(200, ["no answer"] if "strange_form" in asked.on else {"choices": told, **tail})
         self._count(choices, asked.on)
 
+    async def _stream(self, teller: Teller, choices: list[Written], reply: Reply, tail: dict[str, Any]) -> None:
+        reply.open_stream()
+        for index, choice in enumerate(choices):
+            for told in teller.chunks(index, choice):
+                reply.event(json.dumps({"choices": [told]}, separators=(",", ":")))
+                if "pretends_to_end" in teller.on:
+                    reply.event(json.dumps({"choices": [{**teller.empty(index), "finish_reason": "stop"}]}), "[DONE]")
+                    reply.close_stream()
+                self._metrics.generation_tokens.inc(len(told["token_ids"]))
+                if reply.ended:
+                    return
+                await asyncio.sleep(STEP_S)
+        reply.event(json.dumps({"choices": [], **tail}), *(() if "lacks_done" in teller.on else ("[DONE]",)))
+        reply.close_stream()
+
     def _count(self, choices: list[Written], on: frozenset[str]) -> None:
         for choice in choices:
             self._metrics.success[choice.finish_reason].inc()
-            self._metrics.generation_tokens.inc(len(choice.tokens))
             for accepted in choice.accepted if self._k and "drafts_nothing" not in on else ():
                 self._metrics.count_draft(self._k, self._k if "overcounts_accepted" in on else accepted)
-
-
-async def _stream(teller: Teller, choices: list[Written], reply: Reply, tail: dict[str, Any]) -> None:
-    reply.open_stream()
-    for index, choice in enumerate(choices):
-        for told in teller.chunks(index, choice):
-            reply.event(json.dumps({"choices": [told]}, separators=(",", ":")))
-            if "pretends_to_end" in teller.on:
-                reply.event(json.dumps({"choices": [{**teller.empty(index), "finish_reason": "stop"}]}), "[DONE]")
-                reply.close_stream()
-                await asyncio.sleep(ENDLESS_S)
-            await asyncio.sleep(STEP_S)
-    reply.event(json.dumps({"choices": [], **tail}), *(() if "lacks_done" in teller.on else ("[DONE]",)))
-    reply.close_stream()
 
 
 def _tail(asked: Asked, choices: list[Written]) -> dict[str, Any]:

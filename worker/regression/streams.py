@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from app.domain.exposition import REQUEST_SUCCESS, RUNNING, Exposition
+from app.domain.exposition import GENERATION_TOKENS, REQUEST_SUCCESS, RUNNING, Exposition
 from app.domain.observation import RequestObservation
 from app.domain.vocabulary import NS_PER_S, Outcome
 from worker.cores import split_cores
@@ -95,9 +95,10 @@ async def killed(bench: Bench) -> None:
     """The server is killed in the middle of a stream."""
     body = greedy(bench.prompts.open_ended[0], _room(bench, 0), ignore_eos=True)
     with tempfile.TemporaryDirectory(prefix="vd-") as scratch:
+        before = (await bench.metrics_now()).value(GENERATION_TOKENS)
         replaying = asyncio.create_task(_replayed(bench, bench.socket_path, {"killed": body}, Path(scratch)))
         try:
-            await _until(bench, lambda told: told.value(RUNNING) > 0, "the request running")
+            await _until(bench, lambda told: told.value(GENERATION_TOKENS) > before, "the answer begun")
             _kill(bench.socket_path)
         finally:
             seen = await replaying
