@@ -32,7 +32,7 @@ class PlannedBlock:
 def plan(manifest: Manifest) -> tuple[PlannedBlock, ...]:
     """The whole schedule; the same manifest always gives the same plan."""
     conditions = expand(manifest)
-    orders = _arm_orders([a.name for a in manifest.arms], manifest.blocks, manifest.schedule_seed)
+    orders = arm_orders([a.name for a in manifest.arms], manifest.blocks, manifest.schedule_seed)
     return tuple(
         PlannedBlock(
             index,
@@ -49,7 +49,8 @@ AB_BA = 2
 """Two arms: keep the square's order, so that AB and BA alternate."""
 
 
-def _arm_orders(arms: list[str], blocks: int, seed: int) -> list[list[str]]:
+def arm_orders(arms: list[str], blocks: int, seed: int) -> list[list[str]]:
+    """Each block's order of arms."""
     rng = random.Random(seed)
     orders: list[list[str]] = []
     while len(orders) < blocks:

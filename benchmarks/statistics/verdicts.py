@@ -9,6 +9,7 @@ from scipy import special, stats
 
 from app.domain.paired import bonferroni
 from app.domain.power import blocks_needed, detectable_in_sds, power_beyond, power_equivalent
+from app.domain.schedule import arm_orders
 from app.domain.selection import left_out_mean
 from app.domain.statistics import CONFIDENCE, Floats
 from app.domain.vocabulary import VerdictWord
@@ -20,6 +21,7 @@ MARGIN: Final = math.log1p(DELTA)
 DECLARED: Final = 1 - CONFIDENCE
 FAMILIES: Final = (1, 4, 16)
 ARMS: Final = 8
+SCHEDULES: Final = 1000
 
 Noise = Callable[[tuple[int, ...], np.random.Generator], Floats]
 
@@ -33,11 +35,13 @@ def _heavy(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
 
 
 def _drifting(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """The host slows down over each block by as much as its noise; the order of its arms is random."""
+    """The host slows down over each block by as much as its noise; the arms come in the order of a real schedule."""
     experiments, family, blocks = shape
-    order = rng.permuted(np.broadcast_to(np.arange(family + 1.0), (experiments, blocks, family + 1)), axis=-1)
-    late = np.moveaxis(order[..., 1:] - order[..., :1], -1, 1) / family
-    return _light(shape, rng) + late
+    names = [str(arm) for arm in range(family + 1)]
+    seeds = rng.integers(0, 2**32, SCHEDULES).tolist()
+    places = np.array([[[o.index(n) for n in names] for o in arm_orders(names, blocks, seed)] for seed in seeds])
+    late = np.moveaxis(places[..., 1:] - places[..., :1], -1, 1) / family
+    return _light(shape, rng) + late[rng.integers(0, SCHEDULES, experiments)]
 
 
 def _one_baseline(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
