@@ -13,7 +13,7 @@ ROWS = 4_000
 
 
 def test_the_cpu_sampler_is_driven_and_its_fault_is_found_in_one_function() -> None:
-    """vLLM 0.32 on a CPU verifies drafts at temperatures that nobody asked for; with that put right, it is lossless."""
+    """On a CPU, vLLM 0.32 verifies drafts at temperatures that nobody asked for; that put right, it is lossless."""
     report = drive(inspect_runtime(Settings().runtime_root / "cpu"), ROWS)
     assert report.version.startswith("0.32")
     assert report.parameters_lost.startswith("temperature, top_p, top_k")
