@@ -1,5 +1,7 @@
 """The verification phase and the diagnosis of a block, on the fake engine with known wrongs."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,9 +12,19 @@ from app.domain.lifecycle import SessionState
 from app.domain.report import Report, build_report
 from app.domain.verified import VerificationMode
 from app.domain.vocabulary import VerdictWord
+from app.runs.schemas import SessionRead
+from app.runs.service import RunService
 from tests.worker.conduct import PlaceMaker
+from worker.conductor import conduct_queue
 
 M = MismatchClass
+
+
+async def polled(runs: RunService, experiment: str) -> AsyncIterator[list[SessionRead]]:
+    """Its sessions, again and again; the test's own time limit ends a wait that has no end."""
+    while True:
+        yield await runs.sessions(experiment)
+        await asyncio.sleep(0.1)
 
 
 async def conducted(place: PlaceMaker, *, blocks: int = 1, **dials: Any) -> tuple[ExperimentEvidence, Report]:
@@ -94,3 +106,25 @@ async def test_a_diagnosis_that_fails_is_recorded_and_bars_the_verdict(place: Pl
     assert [s.state for s in evidence.sessions] == [SessionState.SUCCEEDED] * 2
     assert (evidence.diagnoses[0].arm, evidence.diagnoses[0].state) == ("ngram-k4", SessionState.FAILED)
     assert {v.word for v in report.verdicts} == {VerdictWord.INVALID}
+
+
+async def test_a_diagnosis_that_is_interrupted_is_made_anew_and_counts_once(place: PlaceMaker) -> None:
+    here = place(wrongs={"ngram": {"gap": 5.0}})
+    manifest = await here.submit()
+    asked_again = asyncio.Event()
+
+    async def watch() -> None:
+        async for sessions in polled(RunService(here.database), manifest.digest):
+            if any(session.diagnosing for session in sessions):
+                break
+        asked_again.set()
+
+    watching = asyncio.create_task(watch())
+    await conduct_queue(here.settings, worker="test:1", leaving=asked_again.is_set)
+    await watching
+    assert await here.state(manifest) != "FINISHED"
+    await here.conduct()
+    evidence = await here.evidence(manifest)
+    assert [s.state for s in evidence.sessions] == [SessionState.SUCCEEDED] * 2  # measured once, and kept
+    assert [s.arm for s in evidence.diagnoses] == ["ngram-k4", "target-only"]
+    assert {m.mismatch_class for m in build_report(evidence).mismatches} == {M.SPEC_DEFECT}
