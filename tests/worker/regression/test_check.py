@@ -10,12 +10,16 @@ from typer.testing import CliRunner, Result
 
 from app.domain.errors import DomainError
 from app.settings import Settings
+from tests.factories import BASELINE, NGRAM, make_manifest
 from tests.fakes.mutations import mutate
 from tests.fakes.runtime import make_fake_runtime
+from tests.worker.regression.conftest import make_faithful
 from worker.accelerators import whole_host
 from worker.cli import app
+from worker.identity import hardware, inspect_runtime, software
 from worker.matrix.conduct import open_matrix
 from worker.matrix.models import TARGET
+from worker.models import model_digest
 from worker.regression.document import CASES_MARK, write_matrix
 from worker.regression.planning import Asked, make_plan
 from worker.regression.suite import CASES, OUT_OF_REACH, cases_named
@@ -135,6 +139,38 @@ def test_an_engine_that_does_not_start_refuses_every_case(host: Host, kept: Path
     row = matrix_in(kept).rows[-1]
     assert {cell.status for cell in row.cells} == {Status.REFUSED}
     assert "out of memory" in row.startup_words
+
+
+def test_an_arm_of_a_manifest_is_checked_as_it_is_launched(
+    host: Host, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own flags, its baseline as the reference, and no cache of the suite's own."""
+    models = tmp_path / "models"
+    mutate(make_faithful(models / "target"), "ngram", "wrong_token")
+    monkeypatch.setenv("VERDRAFT_MODEL_ROOT", str(models))
+    target = f"local:target@sha256:{model_digest(models / 'target')}"
+    manifest = make_manifest(
+        target_model=target,
+        target_tokenizer=target,
+        runtime=inspect_runtime(host.settings.runtime_root / FAKE).ref,
+        hardware=hardware().model_dump(),
+        software=software().model_dump(),
+        arms=[BASELINE, NGRAM],
+    )
+    written = tmp_path / "manifest.json"
+    written.write_bytes(manifest.canonical())
+    asked = ("--manifest", str(written), "--arm", "ngram-k4", "--case", "greedy-equality", "--json", str(kept))
+    answer = host.check(*asked)
+    assert kept.exists(), answer.output
+    assert answer.exit_code == 1
+    found = matrix_in(kept)
+    assert [row.method for row in found.rows] == [manifest.baseline.name, "ngram-k4"]
+    ((row, cell),) = found.fails
+    assert row.method == "ngram-k4"
+    assert cell.reproduce == f"verdraft check {FAKE} --manifest {written} --arm {row.method} --case greedy-equality"
+    log = (host.settings.home / "regression" / FAKE / f"{row.method}-1.log").read_text()
+    assert "num_gpu_blocks_override" not in log
+    assert "no arm 'absent'" in host.check("--manifest", str(written), "--arm", "absent").output
 
 
 async def test_what_is_asked_for_has_to_be_here(host: Host, tmp_path: Path) -> None:
