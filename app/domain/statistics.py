@@ -80,7 +80,8 @@ def quantile_over_runs(
     if math.inf in found:
         why = f"more than {1 - q:.0%} of a run's offered requests failed"
         return Estimate(value=None, n=len(found), unit=unit, source=source, why=why)
-    if min(found) <= 0:
+    if min(found) <= 0 or min(found) == max(found):
+        # Logarithms of 0 there are none, and those of equal numbers would only round them.
         return mean_over_blocks(found, unit, confidence)
     logs = [math.log(value) for value in found]
     value, limits = math.exp(float(np.mean(logs))), t_interval(logs, confidence)
