@@ -100,7 +100,7 @@ def _case(
 
 def _index(diagnoses: Sequence[SessionEvidence], arm: str) -> _Index:
     index: _Index = defaultdict(lambda: defaultdict(_Again))
-    for session in diagnoses:
+    for session in sorted(diagnoses, key=lambda s: (s.block, s.position)):  # the same facts give the same bytes
         if session.verification is not None and session.arm in {arm, BASELINE_ARM}:
             _enter(index, session, session.verification)
     return index
