@@ -79,6 +79,21 @@ def table(figures: Sequence[Figure]) -> Table:
 
 
 def markdown(figures: Sequence[Figure]) -> str:
-    head = "| | interval or rule | world | found | experiments | bar | |\n|---|---|---|---|---|---|---|\n"
-    rows = (f"| {f.group} | {f.what} | {f.world} | {f.found:.1%} | {f.n:,} | {f.bar} | {f.mark} |\n" for f in figures)
-    return head + "".join(rows).replace("<=", "≤").replace(">=", "≥")
+    """One line for each interval or rule over all its worlds; the terminal has every world."""
+    head = "| | interval or rule | worlds | found, lowest to highest | bar | SHORT |\n|---|---|---|---|---|---|\n"
+    kinds: dict[tuple[str, str, str, bool], list[Figure]] = {}
+    for f in figures:
+        # Every planned power and every planned number of blocks has a bar of its own.
+        bar = "planned ± 3 points" if f.group == "power" else f.bar
+        what = "blocks needed" if "blocks needed" in f.what else f.what
+        kinds.setdefault((f.group, what, bar, f.rival), []).append(f)
+    return head + "".join(_line(*kind, rows) for kind, rows in kinds.items())
+
+
+def _line(group: str, what: str, bar: str, rival: bool, rows: Sequence[Figure]) -> str:  # noqa: FBT001
+    low, high = min(f.found for f in rows), max(f.found for f in rows)
+    failing = sum(not f.within for f in rows)
+    short = f"a rival: fails in {failing}" if rival else str(failing)
+    span = f"{low:.1%} to {high:.1%}" if len(rows) > 1 else f"{low:.1%}"
+    shown = bar.replace("<=", "≤").replace(">=", "≥")
+    return f"| {group} | {what} | {len(rows)} | {span} | {shown} | {short} |\n"
