@@ -58,7 +58,7 @@ calibrate-statistics: setup ## Every interval and word of a report in worlds of 
 	@$(BIN)/python -m benchmarks.statistics $(ARGS)
 
 .PHONY: bench-verification
-bench-verification: setup ## Seeded defects before real servers, clean comparisons, and what the phase costs (ARGS='--fake --samples 20' for a look)
+bench-verification: setup ## Seeded defects before real servers, clean comparisons, and what the phase costs (ARGS='--fake' for a look)
 	@$(BIN)/python -m benchmarks.verification $(ARGS)
 
 .PHONY: chaos

@@ -36,6 +36,7 @@ ARMS = ("ngram-k4", "draft-k4")
 RATES_RPS = (2.0, 8.0)
 DEMO_BLOCKS = 5
 COST_MAX = 0.25
+FAKE_POSITION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Size:
     prompts: int
     samples: int
     temperature: float
+    position: int
+    """Of the swapped token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +68,33 @@ def main(
     comparisons: Annotated[int, typer.Option(help="Clean comparisons, of each kind.")] = 200,
     seeds: Annotated[int, typer.Option(help="Repeats of a random defect.")] = 6,
     prompts: Annotated[int, typer.Option(help="Prompts under each greedy defect.")] = 12,
-    samples: Annotated[int, typer.Option(help="Samples of each prompt in a pool; comparisons take half.")] = 96,
+    samples: Annotated[int, typer.Option(help="Samples of each prompt in a pool; comparisons take half.")] = 192,
     temperature: Annotated[float, typer.Option(help="At which is sampled.")] = 1.0,
-    fake: Annotated[bool, typer.Option("--fake", help="A fake engine, for a look.")] = False,
+    fake: Annotated[bool, typer.Option("--fake", help="A fake engine, for a look: greedy only.")] = False,
     markdown: Annotated[Path | None, typer.Option(help="A document whose marked section is replaced.")] = None,
 ) -> None:
     """Exits with 1 if a row misses its bar; it is marked SHORT."""
     console = Console(width=200)
-    size = Size(comparisons, seeds, prompts, samples, temperature)
+    position = FAKE_POSITION if fake else Defect().position
+    size = Size(comparisons, seeds, prompts, samples, temperature, position)
     with tempfile.TemporaryDirectory(prefix="vd-") as directory:
         settings = on_the_fake(Settings(), Path(directory)) if fake else Settings()
-        parts = asyncio.run(_measure(demo_site(settings, RATES_RPS), size, console))
-    for part in parts:
-        console.print(part.terminal())
+        parts = asyncio.run(_measure(demo_site(settings, RATES_RPS), size, console, may_sample=not fake))
     if markdown is not None:
         write_section(markdown, "\n".join(part.markdown() for part in parts), mark="bench-verification")
     sys.exit(any(row.met is False for part in parts for row in part.rows))
 
 
-async def _measure(site: Site, size: Size, console: Console) -> list[Part]:
+async def _measure(site: Site, size: Size, console: Console, *, may_sample: bool) -> list[Part]:
+    """Each part is shown as soon as it is known; a fake engine cannot score what others sampled."""
+    parts: list[Part] = []
     async with _house(site, console) as house:
-        return [*await _greedy_parts(house, size), await _sampled_part(house, size)]
+        for measure in (_greedy_parts, *([_sampled_parts] if may_sample else [])):
+            found = await measure(house, size)
+            for part in found:
+                console.print(part.terminal())
+            parts += found
+    return parts
 
 
 @asynccontextmanager
@@ -137,7 +146,7 @@ async def _spoilt(house: House, name: str, server: VllmServer, target: VllmServe
         prompts = await greedy.long_and_stopped(asked, requests, size.prompts)
         theirs = await verify_greedily(asked, prompts)
         reference = Reference(site.manifest, name, prompts, asked, theirs)
-        return await greedy.defect_rows(Pair(site, house.client, reference, server), size.seeds)
+        return await greedy.defect_rows(Pair(site, house.client, reference, server), size.position, size.seeds)
 
 
 def _alarms(house: House, records: list[VerificationRecord], clean: dict[str, Examined], count: int) -> list[Row]:
@@ -165,7 +174,7 @@ def _cost(house: House, seconds: dict[str, float], clean: dict[str, Examined]) -
     return Row("seconds of the phase / seconds of the sessions", words, f"<= {COST_MAX:.0%}", added <= COST_MAX)
 
 
-async def _sampled_part(house: House, size: Size) -> Part:
+async def _sampled_parts(house: House, size: Size) -> list[Part]:
     site = house.site
     requests = site.traces["open"].of_load("near-saturation")[: sampled.PROMPTS]
     sampling = Sampling(temperature=size.temperature)
@@ -175,10 +184,8 @@ async def _sampled_part(house: House, size: Size) -> Part:
     known = Known(pools[HOTTER], stated, size.samples // 2)
     rows = sampled.alarm_rows(known, pools, size.comparisons)
     rows += sampled.power_rows(known, pools, size.comparisons // 4)
-    return Part(
-        f"Sampling at temperature {size.temperature:g}, target-only on both sides",
-        [*rows, sampled.as_it_is_row(known, ARMS[0], pools)],
-    )
+    title = f"Sampling at temperature {size.temperature:g}, target-only on both sides"
+    return [Part(title, [*rows, sampled.as_it_is_row(known, ARMS[0], pools)])]
 
 
 if __name__ == "__main__":

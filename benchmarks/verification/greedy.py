@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.domain.greedy import Answer, Prompt
 from app.domain.manifest import Manifest
@@ -49,7 +49,7 @@ class Pair:
 
 
 async def long_and_stopped(asked: Asker, requests: Sequence[TraceRequest], count: int) -> Prompts:
-    """Requests whose answers are long enough for position 37, and the same with a stop string of their own answer."""
+    """The requests with the longest answers, for a late position to exist, and the same with stop strings of their own."""
     said = answers_of([await verify_greedily(asked, {"edit": tuple(requests)})])
     known = {request.request_id: next(iter(said[Prompt("edit", request.request_id)])) for request in requests}
     long = sorted(requests, key=lambda request: -len(known[request.request_id].token_ids))[:count]
@@ -61,13 +61,13 @@ def _stopped(request: TraceRequest, answer: Answer) -> TraceRequest:
     return request.model_copy(update={"stop": (answer.text[middle : middle + 3],)})
 
 
-async def defect_rows(pair: Pair, seeds: int) -> list[Row]:
+async def defect_rows(pair: Pair, position: int, seeds: int) -> list[Row]:
     """Each defect through the proxy: a certain one once, a random one once for each seed."""
-    rows = [_certain_row(pair, defect, *await pair.examined(defect)) for defect in CERTAIN]
-    found = [
-        (await pair.examined(Defect(Kind.TOKEN_SWAPPED, chance=CHANCE, seed=seed)))[0].defects for seed in range(seeds)
-    ]
-    what = f"{pair.reference.arm}: {Kind.TOKEN_SWAPPED} at 37 in {CHANCE:.0%} of requests"
+    certain = [replace(defect, position=position) for defect in CERTAIN]
+    rows = [_certain_row(pair, defect, *await pair.examined(defect)) for defect in certain]
+    at_times = [Defect(Kind.TOKEN_SWAPPED, chance=CHANCE, position=position, seed=seed) for seed in range(seeds)]
+    found = [(await pair.examined(defect))[0].defects for defect in at_times]
+    what = f"{pair.reference.arm}: {Kind.TOKEN_SWAPPED} at {position} in {CHANCE:.0%} of requests"
     return [*rows, caught(what, Share(sum(n > 0 for n in found), seeds), POWER, f" runs; prompts: {found}")]
 
 
@@ -75,7 +75,7 @@ def _certain_row(pair: Pair, defect: Defect, found: Examined, requests: int) -> 
     beside = " beside others" * defect.only_concurrent
     classes = ", ".join(f"{count} {kind}" for kind, count in found.correctness.classes.items()) or "no difference"
     words = f"{classes}; of {found.correctness.compared} prompts, {requests} requests through the proxy"
-    at = " at 37" * (defect.kind is Kind.TOKEN_SWAPPED)
+    at = f" at {defect.position}" * (defect.kind is Kind.TOKEN_SWAPPED)
     right = found.defects > 0 and bool(found.correctness.broken)
     return Row(f"{pair.reference.arm}: {defect.kind}{at}{beside}", words, "SPEC_DEFECT", right)
 
