@@ -45,6 +45,8 @@ class FaithfulServer:
 
     async def answer(self, call: Call, reply: Reply) -> None:
         on = mutations(self._directory, self._method)
+        if "slot_not_freed" not in on:
+            self._leak(-self._leaked)
         match (call.method, call.path):
             case ("POST", "/v1/completions" | "/v1/chat/completions"):
                 try:
@@ -68,7 +70,6 @@ class FaithfulServer:
         if "dies" in on or ("dies_of_stops" in on and body.get("stop")):
             self._log.crash("RuntimeError: the simulated engine was told to die")
             os._exit(1)
-        self._leak(-self._leaked)
         self._run(1)
         try:
             await asyncio.sleep(ARRIVAL_S)  # others that were sent at once arrive too
@@ -85,7 +86,7 @@ class FaithfulServer:
         self._metrics.running.set(self._running)
 
     def _leak(self, change: int) -> None:
-        """Hold slots that nobody uses, until the next request."""
+        """Hold slots that nobody uses, while the mutation is on."""
         self._leaked += change
         self._run(change)
 

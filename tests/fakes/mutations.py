@@ -9,7 +9,7 @@ from pathlib import Path
 FILE_NAME = "mutations.json"
 IGNORES = (
     *("presence_penalty", "frequency_penalty", "repetition_penalty", "bad_words", "allowed_token_ids", "min_p"),
-    *("logit_bias", "top_k", "top_p", "seed", "min_tokens", "ignore_eos", "stop_token_ids", "echo"),
+    *("logit_bias", "temperature", "top_k", "top_p", "seed", "min_tokens", "ignore_eos", "stop_token_ids", "echo"),
 )
 """Parameters that ``ignores:NAME`` leaves unread."""
 OTHERS = (

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 
 EOS = 0
 WORDS = 14
-REST, NEVER = -12.0, -math.inf
-END_SCORE = 9.0
+REST, NEVER = -20.0, -math.inf
+END_SCORE = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class SmallModel:
         if (about, last) not in self._known:
             pool = random.Random(about).sample(self._words, WORDS)
             chance = random.Random(f"{about}/{last}")
-            self._known[about, last] = {token: chance.uniform(0, 4) for token in pool}
+            self._known[about, last] = {token: chance.uniform(0, 12) for token in pool}
         return self._known[about, last]
 
     def choose(

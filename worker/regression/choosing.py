@@ -11,6 +11,8 @@ TOKENS = 24
 HOT = 2.0
 """So hot that a parameter which should leave one token only is seen to be ignored."""
 PENALISED = 2
+COLD, COLD_TOKENS, CLEAR_GAP, CLEAR_MIN = 0.01, 12, 0.2, 2
+"""At this temperature a token that is less likely by the gap (in nats) is drawn once in 10^8."""
 SEEDS = (1, 2, 3, 4)
 MIN_P_ISSUE = ("vllm-project/vllm#42744",)
 
@@ -75,6 +77,31 @@ async def top_k(bench: Bench) -> None:
 
 async def top_p(bench: Bench) -> None:
     await _greedy_although_hot(bench, top_p=1e-6)
+
+
+async def temperature(bench: Bench) -> None:
+    """So cold that only the likeliest token is left, as far as target-only's is likelier by far than the next."""
+    compared = 0
+    for prompt in (*bench.prompts.ending, *bench.prompts.open_ended):
+        told = (await bench.reference(greedy(prompt, COLD_TOKENS, ignore_eos=True, logprobs=2))).only
+        clear = _clear_tokens(told)
+        if clear < CLEAR_MIN:
+            continue
+        compared += clear
+        cold = {"temperature": COLD, "seed": 7}
+        found = (await bench.ask(greedy(prompt, COLD_TOKENS, ignore_eos=True) | cold)).only
+        holds_tokens(found.token_ids[:clear], told.token_ids[:clear])
+    needs(compared, "target-only is sure of too few tokens")
+    bench.note(f"{compared} tokens compared")
+
+
+def _clear_tokens(choice: Choice) -> int:
+    """How many tokens come before the first whose runner-up is near."""
+    for position, top in enumerate(choice.top):
+        ranked = sorted(top.values(), reverse=True)
+        if len(ranked) > 1 and ranked[0] - ranked[1] < CLEAR_GAP:
+            return position
+    return len(choice.token_ids)
 
 
 async def _greedy_although_hot(bench: Bench, **limit: float) -> None:
@@ -160,6 +187,7 @@ CASES = (
     Case("min-p", "the rejection sampler knows no min_p: it must be refused or honoured, never ignored", min_p,
          MIN_P_ISSUE),
     Case("logit-bias", "neither does it know logit_bias", logit_bias, MIN_P_ISSUE),
+    Case("temperature", "each position of a draft is sampled at the request's own temperature", temperature),
     Case("top-k", "top_k 1 leaves one token, however hot", top_k),
     Case("top-p", "so does the smallest top_p", top_p),
     Case("seeds", "a seeded request is its own generator; drafts must not use it up differently each time", seeds),

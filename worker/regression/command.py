@@ -10,7 +10,6 @@ from rich.console import Console
 
 from app.settings import Settings
 from app.terminal import refusals
-from worker.regression.verdicts import RegressionMatrix
 
 WIDTH = 160
 """Of the table where there is no terminal."""
@@ -26,11 +25,12 @@ def check(
     ] = None,
     arm: Annotated[str | None, typer.Option(help="The arm of the manifest.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the matrix with its evidence here.")] = None,
+    add: Annotated[bool, typer.Option("--add", help="Add to the matrix that the --json file has.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the matrix between its marks of a Markdown file.")] = None,
 ) -> None:
     """Check that speculation changes nothing but speed: every case on every method. Exits with 1 if a cell fails."""
     from worker.regression.conduct import run_checks
-    from worker.regression.document import write_matrix
+    from worker.regression.document import Kept, read_matrix, write_matrix
     from worker.regression.planning import Asked, make_plan
     from worker.regression.table import fails, terminal
 
@@ -38,21 +38,16 @@ def check(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: whoever ends it leaves no engine behind
     with refusals():
         asked = Asked(runtime, tuple(method or ()), tuple(case or ()), manifest, arm)
-        plan = asyncio.run(
-            make_plan(Settings(), asked, lambda words: _say(notes, words), lambda rows: _keep(json_file, rows))
-        )
-        found = asyncio.run(run_checks(plan))
+        earlier = read_matrix(json_file) if add else None
+        kept = Kept(json_file, earlier)
+        plan = asyncio.run(make_plan(Settings(), asked, lambda words: _say(notes, words), kept.keep))
+        found = kept.whole(asyncio.run(run_checks(plan)))
         if out is not None:
             write_matrix(out, found)
     (console if console.is_terminal else Console(width=WIDTH)).print(terminal(found))
     for line in fails(found):
         typer.echo(line)
     raise typer.Exit(int(bool(found.fails)))
-
-
-def _keep(json_file: Path | None, rows: RegressionMatrix) -> None:
-    if json_file is not None:
-        json_file.write_text(rows.model_dump_json(indent=1) + "\n")
 
 
 def _say(notes: Console, words: str) -> None:

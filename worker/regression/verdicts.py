@@ -92,6 +92,25 @@ class RegressionMatrix(_Frozen):
         return tuple((row, cell) for row in self.rows for cell in row.cells if cell.status is Status.FAILED)
 
 
+def joined(earlier: RegressionMatrix, later: RegressionMatrix) -> RegressionMatrix:
+    """The cells of both, the later ones in place of the earlier. Raises ``ValueError`` for two runtimes."""
+    if earlier.runtime != later.runtime:
+        raise ValueError(f"a matrix of {earlier.runtime} and one of {later.runtime} are not one")
+    rows = {row.method: row for row in earlier.rows}
+    for row in later.rows:
+        rows[row.method] = _joined_row(rows[row.method], row) if row.method in rows else row
+    return RegressionMatrix(runtime=later.runtime, rows=tuple(rows.values()))
+
+
+def _joined_row(earlier: Row, later: Row) -> Row:
+    """The counters stay those of the server that drafted more: the other answered fewer cases."""
+    cells = {cell.case: cell for cell in (*earlier.cells, *later.cells)}
+    more = max((earlier, later), key=lambda row: row.drafted or 0)
+    words = later.startup_words or earlier.startup_words
+    counted = {"drafted": more.drafted, "accepted": more.accepted}
+    return later.model_copy(update={"cells": tuple(cells.values()), "startup_words": words, **counted})
+
+
 def excerpt(value: object, chars: int = EXCERPT_CHARS) -> str:
     """The beginning of what a value looks like, on one line."""
     told = " ".join(str(value).split())

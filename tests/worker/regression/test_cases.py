@@ -16,6 +16,7 @@ BREAKS = {
     "allowed-token-ids": ("ignores:allowed_token_ids",),
     "min-p": ("ignores:min_p", "refuses_namelessly"),
     "logit-bias": ("ignores:logit_bias", "refuses_namelessly"),
+    "temperature": ("ignores:temperature",),
     "top-k": ("ignores:top_k",),
     "top-p": ("ignores:top_p",),
     "seeds": ("ignores:seed", "seeds_alike"),

@@ -185,6 +185,18 @@ async def test_what_is_asked_for_has_to_be_here(host: Host, tmp_path: Path) -> N
             await make_plan(host.settings, asked, nothing, nothing)
 
 
+def test_what_is_added_takes_the_place_of_what_was_there(host: Host, kept: Path) -> None:
+    told = ("--method", "target-only", "--json", str(kept))
+    mutate(host.model, "target_only", "shows_speculation")
+    assert host.check(*told, "--case", "drafts", "--case", "one-token").exit_code == 1
+    mutate(host.model, "target_only")
+    assert host.check(*told, "--case", "drafts", "--case", "echo", "--add").exit_code == 0
+    cells = {cell.case: cell.status for cell in matrix_in(kept).rows[0].cells}
+    assert cells == dict.fromkeys(("drafts", "one-token", "echo"), Status.PASSED)
+    kept.write_text("{}")
+    assert "has no matrix to add to" in host.check(*told, "--case", "echo", "--add").output
+
+
 def test_a_running_experiment_is_not_disturbed(host: Host) -> None:
     with whole_host(host.settings):
         answer = host.check("--method", "target-only", "--case", "echo")
