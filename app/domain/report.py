@@ -6,6 +6,7 @@ only numbers that are here.
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -155,7 +156,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     every = (*chain.from_iterable(controls.values()), *experiment_controls(evidence, blocks, saturation))
     interim = len(blocks.indices) < manifest.blocks
     results = arm_results(evidence, blocks, saturation)
-    explanations = tuple(_explanations(evidence, blocks, results))
+    why = _reasons(evidence, blocks, results)
     return Report(
         experiment=manifest.digest,
         name=manifest.name,
@@ -186,19 +187,32 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         costs=tuple(draft_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
         memory=arm_memory(evidence, blocks),
         mechanism=tuple(mechanism(c, blocks.of(c), speculates=c.arm in manifest.speculative) for c in expand(manifest)),
-        explanations=explanations,
-        counterfactuals=tuple(
-            chain.from_iterable(
-                counterfactuals(manifest, blocks, Condition(e.arm, e.workload, e.load), e.step_cost.value)
-                for e in explanations
-            )
-        ),
-        headroom=tuple(
-            headroom(manifest, blocks, w.name, load.name) for w in manifest.workloads for load in manifest.loads
-        ),
+        explanations=why.explanations,
+        counterfactuals=why.counterfactuals,
+        headroom=why.headroom,
         devices=tuple({d.uuid: d for s in evidence.sessions for d in s.devices}.values()),
         config_differences=config_differences(evidence, blocks),
         not_shown=not_shown(evidence, blocks, len(verification.mismatches), set(saturation.values())),
+    )
+
+
+class _Reasons(NamedTuple):
+    explanations: tuple[Explanation, ...]
+    counterfactuals: tuple[CounterfactualK, ...]
+    headroom: tuple[Headroom, ...]
+
+
+def _reasons(evidence: ExperimentEvidence, blocks: CompleteBlocks, results: tuple[ArmResult, ...]) -> _Reasons:
+    manifest = evidence.manifest
+    explanations = tuple(_explanations(evidence, blocks, results))
+    shorter = (
+        counterfactuals(manifest, blocks, Condition(e.arm, e.workload, e.load), e.step_cost.value) for e in explanations
+    )
+    served = ((w.name, load.name) for w in manifest.workloads for load in manifest.loads)
+    return _Reasons(
+        explanations,
+        tuple(chain.from_iterable(shorter)),
+        tuple(headroom(manifest, blocks, workload, load) for workload, load in served),
     )
 
 
