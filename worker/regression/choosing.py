@@ -14,6 +14,7 @@ PENALISED = 2
 COLD, COLD_TOKENS, CLEAR_GAP, CLEAR_MIN = 0.01, 12, 0.2, 2
 """At this temperature a token that is less likely by the gap (in nats) is drawn once in 10^8."""
 SEEDS = (1, 2, 3, 4)
+SAMPLED_ON_CPU = ("vllm-project/vllm#55005",)
 MIN_P_ISSUE = ("vllm-project/vllm#42744",)
 
 
@@ -187,10 +188,12 @@ CASES = (
     Case("min-p", "the rejection sampler knows no min_p: it must be refused or honoured, never ignored", min_p,
          MIN_P_ISSUE),
     Case("logit-bias", "neither does it know logit_bias", logit_bias, MIN_P_ISSUE),
-    Case("temperature", "each position of a draft is sampled at the request's own temperature", temperature),
-    Case("top-k", "top_k 1 leaves one token, however hot", top_k),
-    Case("top-p", "so does the smallest top_p", top_p),
-    Case("seeds", "a seeded request is its own generator; drafts must not use it up differently each time", seeds),
+    Case("temperature", "each position of a draft is sampled at the request's own temperature", temperature,
+         SAMPLED_ON_CPU),
+    Case("top-k", "top_k 1 leaves one token, however hot", top_k, SAMPLED_ON_CPU),
+    Case("top-p", "so does the smallest top_p", top_p, SAMPLED_ON_CPU),
+    Case("seeds", "a seeded request is its own generator; drafts must not use it up differently each time", seeds,
+         SAMPLED_ON_CPU),
     Case("n-choices", "choices share a prompt; each has a draft of its own", n_choices),
     Case("n-drawn", "and each its own generator", n_drawn),
 )  # fmt: skip

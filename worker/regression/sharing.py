@@ -156,7 +156,7 @@ CASES = (
     Case("batch-equals-serial", "with fp32 a batch changes nothing, although drafts of all lengths share its steps",
          batch_equals_serial),
     Case("mixed-batch", "each request keeps its own parameters, mask and draft in a shared step", mixed_batch,
-         ("vllm-project/vllm#46899",)),
+         ("vllm-project/vllm#46899", "vllm-project/vllm#55005")),
     Case("preemption", "a preempted request forgets its drafts and nothing else", preemption,
          ("vllm-project/vllm#49620", "vllm-project/vllm#41190")),
     Case("prefix-cache", "a cached prompt is read from blocks that no rejected draft has touched", prefix_cache),
