@@ -49,7 +49,7 @@ class Pair:
 
 
 async def long_and_stopped(asked: Asker, requests: Sequence[TraceRequest], count: int) -> Prompts:
-    """The requests with the longest answers, for a late position to exist, and the same with stop strings of their own."""
+    """The requests with the longest answers, and the same with a stop string out of each answer."""
     said = answers_of([await verify_greedily(asked, {"edit": tuple(requests)})])
     known = {request.request_id: next(iter(said[Prompt("edit", request.request_id)])) for request in requests}
     long = sorted(requests, key=lambda request: -len(known[request.request_id].token_ids))[:count]
