@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.domain.errors import DomainError
-from app.settings import Settings
+from app.settings import PROJECT_ROOT, Settings
 from tests.factories import BASELINE, NGRAM, make_manifest
 from tests.fakes.mutations import mutate
 from tests.fakes.runtime import make_fake_runtime
@@ -23,6 +23,7 @@ from worker.models import model_digest
 from worker.regression.document import CASES_MARK, write_matrix
 from worker.regression.planning import Asked, make_plan
 from worker.regression.suite import CASES, OUT_OF_REACH, cases_named
+from worker.regression.table import case_list
 from worker.regression.verdicts import RegressionMatrix, Status
 
 FAKE = "fake"
@@ -218,6 +219,12 @@ def test_the_matrix_goes_between_its_marks(host: Host, tmp_path: Path) -> None:
     assert text.count("a\n") >= 2
     with pytest.raises(DomainError, match="no place for the regression matrix of other"):
         write_matrix(path, RegressionMatrix(runtime="other", rows=()))
+
+
+def test_the_page_has_the_cases_of_the_suite() -> None:
+    page = (PROJECT_ROOT / "docs" / "regression.md").read_text()
+    assert case_list() in page, "write it anew: `verdraft check … --out docs/regression.md`"
+    assert "Cells that are no pass" in page
 
 
 def test_cases_have_names_and_reasons_of_their_own() -> None:
