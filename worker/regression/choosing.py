@@ -19,7 +19,7 @@ MIN_P_ISSUE = ("vllm-project/vllm#42744",)
 
 
 async def greedy_equality(bench: Bench) -> None:
-    for prompt in (*bench.prompts.ending[:4], *bench.prompts.open_ended[:4]):
+    for prompt in (bench.prompts.repeating, *bench.prompts.ending[:4], *bench.prompts.open_ended[:4]):
         try:
             await bench.both(greedy(prompt, TOKENS, ignore_eos=True), is_control=True)
         except EngineRefused as refused:

@@ -64,7 +64,7 @@ async def stop_string_streamed(bench: Bench) -> None:
 async def _stops(bench: Bench) -> list[tuple[Sequence[int], Choice, str]]:
     """Prompts, their full answers, and strings in those that begin at ever other places of a token and of a draft."""
     found: list[tuple[Sequence[int], Choice, str]] = []
-    for prompt in bench.prompts.open_ended[:2]:
+    for prompt in (bench.prompts.repeating, *bench.prompts.open_ended[:2]):
         full = (await bench.reference(greedy(prompt, LONG, ignore_eos=True))).only
         starts = range(4, len(full.text) - STOP_CHARS, STOP_STEP)
         stops = dict.fromkeys(full.text[start : start + STOP_CHARS] for start in starts)
@@ -74,17 +74,16 @@ async def _stops(bench: Bench) -> list[tuple[Sequence[int], Choice, str]]:
 
 
 async def stop_token_ids(bench: Bench) -> None:
-    prompt = bench.prompts.open_ended[0]
-    full = (await bench.reference(greedy(prompt, LONG, ignore_eos=True))).only
-    for position in STOP_POSITIONS:
-        token = full.token_ids[position]
-        found = (await bench.ask(greedy(prompt, LONG, ignore_eos=True, stop_token_ids=[token]))).only
-        holds_tokens(found.token_ids, full.token_ids[: full.token_ids.index(token) + 1])
-        holds("the ending", found.ending, ("stop", token))
+    for prompt in (bench.prompts.repeating, bench.prompts.open_ended[0]):
+        full = (await bench.reference(greedy(prompt, LONG, ignore_eos=True))).only
+        for token in dict.fromkeys(full.token_ids[position] for position in STOP_POSITIONS):
+            found = (await bench.ask(greedy(prompt, LONG, ignore_eos=True, stop_token_ids=[token]))).only
+            holds_tokens(found.token_ids, full.token_ids[: full.token_ids.index(token) + 1])
+            holds("the ending", found.ending, ("stop", token))
 
 
 async def max_tokens_exact(bench: Bench) -> None:
-    for prompt in bench.prompts.open_ended[:2]:
+    for prompt in (bench.prompts.repeating, bench.prompts.open_ended[0]):
         full = (await bench.reference(greedy(prompt, LONG, ignore_eos=True))).only
         for limit in range(1, bench.k + 4):
             found = (await bench.ask(greedy(prompt, limit, ignore_eos=True))).only

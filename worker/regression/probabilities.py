@@ -15,14 +15,14 @@ ISSUES = ("vllm-project/vllm#34497", "vllm-project/vllm#44727")
 
 
 async def logprobs(bench: Bench) -> None:
-    for prompt in (*bench.prompts.open_ended[:2], *bench.prompts.ending[:2]):
+    for prompt in (bench.prompts.repeating, *bench.prompts.open_ended[:2], *bench.prompts.ending[:2]):
         expected, found = await bench.both(greedy(prompt, TOKENS, logprobs=1))
         holds("the number of logprobs", len(found.only.logprobs), len(found.only.token_ids))
         _near(bench, found.only.logprobs, expected.only.logprobs)
 
 
 async def top_logprobs(bench: Bench) -> None:
-    for prompt in bench.prompts.open_ended[:2]:
+    for prompt in (bench.prompts.repeating, bench.prompts.open_ended[0]):
         expected, found = await bench.both(greedy(prompt, TOKENS, logprobs=TOP))
         _tops_near(bench, found.only, expected.only)
 

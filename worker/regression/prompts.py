@@ -8,19 +8,27 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from app.domain.errors import DomainError
 from worker.matrix.reconcile import prompts as demo_prompts
 
 EDIT = "0-edit"
 ENDING, OPEN = 6, 6
+REPEATING = "one two three one two three one two"
+"""What follows is mostly one word again and again, which even an untrained head drafts: it repeats the last token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Token ids. Answers to ``ending`` mostly end by themselves; ``open_ended`` are cut off."""
+    """Token ids. Answers to ``ending`` mostly end by themselves; ``open_ended`` are cut off.
+
+    Of ``repeating`` much is accepted, whatever drafts.
+    """
 
     ending: tuple[tuple[int, ...], ...]
     open_ended: tuple[tuple[int, ...], ...]
+    repeating: tuple[int, ...]
 
     def of_length(self, tokens: int) -> tuple[int, ...]:
         """A prompt of exactly so many tokens: the open ones, one after the other, round and round."""
@@ -43,4 +51,5 @@ def read_prompts(target: Path) -> Prompts:
     made = demo_prompts(target)
     edit = [r.prompt_token_ids for r in made if r.request_id.startswith(EDIT)]
     others = [r.prompt_token_ids for r in made if not r.request_id.startswith(EDIT)]
-    return Prompts(tuple(edit[:ENDING]), tuple(others[:OPEN]))
+    repeating = Tokenizer.from_file(str(target / "tokenizer.json")).encode(REPEATING).ids
+    return Prompts(tuple(edit[:ENDING]), tuple(others[:OPEN]), tuple(repeating))

@@ -26,7 +26,8 @@ CACHED_PROMPT = 300
 
 async def batch_equals_serial(bench: Bench) -> None:
     """Greedy answers to eight prompts at once are those to one after the other."""
-    bodies = [greedy(p, TOKENS, ignore_eos=True) for p in (*bench.prompts.ending[:4], *bench.prompts.open_ended[:4])]
+    prompts = (bench.prompts.repeating, *bench.prompts.ending[:4], *bench.prompts.open_ended[:3])
+    bodies = [greedy(prompt, TOKENS, ignore_eos=True) for prompt in prompts]
     _all_same(await _at_once(bench, bodies), [await bench.reference(body) for body in bodies])
 
 
@@ -127,7 +128,7 @@ async def counters(bench: Bench) -> None:
 async def drafts(bench: Bench) -> None:
     """The suite is worth something only where drafts are both accepted and rejected."""
     before = await bench.metrics()
-    for prompt in bench.prompts.open_ended:
+    for prompt in (bench.prompts.repeating, *bench.prompts.open_ended[:3]):
         await bench.ask(greedy(prompt, TOKENS, ignore_eos=True))
     after = await bench.metrics()
     if bench.is_reference:

@@ -33,7 +33,7 @@ REPLAY_PATIENCE_S = 60
 
 
 async def streamed(bench: Bench) -> None:
-    for prompt in (*bench.prompts.ending[:3], *bench.prompts.open_ended[:3]):
+    for prompt in (bench.prompts.repeating, *bench.prompts.ending[:3], *bench.prompts.open_ended[:2]):
         body = greedy(prompt, TOKENS)
         expected = await bench.reference(body)
         found = await bench.stream(body)
