@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.domain.conversation import Message
 from app.domain.greedy import Answer, Prompt
 from app.domain.greedy_classes import Case, MismatchClass, classify
 from app.domain.verified import ForcedChoice, VerificationMode, VerificationRecord
@@ -36,12 +37,12 @@ def prompts() -> Prompts:
     """One request of each way in which a prompt is given; each would sample if it were asked as it stands."""
     base = make_trace(max_tokens=12, sampling={"temperature": 1.5, "ignore_eos": True}).of_load("low")[0]
     plain = base.model_copy(update={"prompt_token_ids": ()})
-    said = make_trace(prompt_token_ids=[], messages=[{"role": "user", "content": "Copy: red lamps"}]).of_load("low")[0]
+    said = (Message(role="user", content="Copy: red lamps"),)
     return {
         "kinds": (
             base.model_copy(update={"request_id": "ids", "prompt_token_ids": (100, 200, 300, 400) * 4}),
             plain.model_copy(update={"request_id": "text", "prompt": "Ada has four red lamps. Ada has four"}),
-            plain.model_copy(update={"request_id": "chat", "messages": said.messages}),
+            plain.model_copy(update={"request_id": "chat", "messages": said}),
         )
     }
 
