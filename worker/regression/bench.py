@@ -98,7 +98,7 @@ class Bench:
         async with self.streaming(body, path) as response:
             reads = [chunk async for chunk in response.aiter_bytes()]
         answer = assembled(reads)
-        self.exchanges[-1].response = excerpt(answer)
+        self.point_at(body, answer)
         if not answer.done:
             raise Broken("the stream", expected="[DONE] at its end", found=excerpt(b"".join(reads)[-200:]))
         self._check(answer, echoes=bool(body.get("echo")))
@@ -114,7 +114,7 @@ class Bench:
                 engine.stream("POST", path, json=told) as response,
             ):
                 if response.status_code != _HTTP_OK:
-                    self._refuse(response.status_code, await response.aread())
+                    self._refuse(body, response.status_code, await response.aread())
                 yield response
         except httpx.HTTPError as error:
             raise EngineGone(f"{type(error).__name__}: {error}") from error
@@ -130,6 +130,14 @@ class Bench:
     async def metrics_now(self) -> Exposition:
         """The server's counters and gauges as they are."""
         return (await scrape(self.socket_path)).exposition
+
+    def point_at(self, body: Body, response: object) -> None:
+        """Make this exchange the last one, which is the evidence of the cell; others may have been sent meanwhile."""
+        asked = _told(body)
+        at = next(i for i, one in reversed(list(enumerate(self.exchanges))) if one.request == asked)
+        exchange = self.exchanges.pop(at)
+        exchange.response = excerpt(response)
+        self.exchanges.append(exchange)
 
     def note(self, words: str) -> None:
         """Add to what a pass says of itself."""
@@ -150,21 +158,21 @@ class Bench:
         except httpx.HTTPError as error:
             raise EngineGone(f"{type(error).__name__}: {error}") from error
         if response.status_code != _HTTP_OK:
-            self._refuse(response.status_code, response.content)
+            self._refuse(body, response.status_code, response.content)
         answer = whole(response.content)
-        self.exchanges[-1].response = excerpt(answer)
+        self.point_at(body, answer)
         return answer
 
-    def _refuse(self, status: int, content: bytes) -> None:
+    def _refuse(self, body: Body, status: int, content: bytes) -> None:
         words = _words(content)
-        self.exchanges[-1].response = excerpt(f"HTTP {status}: {words}")
+        self.point_at(body, f"HTTP {status}: {words}")
         if status in _CLIENT_ERRORS:
             raise EngineRefused(status, words)
         raise EngineErred(f"HTTP {status}: {words}")
 
     def _completed(self, body: Body) -> Body:
         """With the model, and with a salt of its own, so that no request finds another's prefix by accident."""
-        self.exchanges.append(Exchange(_told(body)))
+        self.exchanges.append(Exchange(_told({name: value for name, value in body.items() if name not in STREAMED})))
         salt = f"{self.case}-{len(self.exchanges)}"  # the engine takes no slash
         return {"model": self.model, "cache_salt": salt, "return_token_ids": True, **body}
 
