@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from app.domain.paired import (
     block_ratio,
@@ -86,3 +87,8 @@ def test_a_common_factor_moves_the_ratio_by_itself(values: list[float], shift: f
     plain, moved = block_ratio(values), block_ratio([v + shift for v in values])
     assert plain.value is not None
     assert moved.value == pytest.approx(plain.value * math.exp(shift))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(tuple(multipletests(p_values, method="holm")[1]))

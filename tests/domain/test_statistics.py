@@ -1,10 +1,18 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.statistics import mean_over_blocks, proportion, quantile, quantile_over_runs, t_interval
+from app.domain.statistics import (
+    QUANTILE_METHOD,
+    mean_over_blocks,
+    proportion,
+    quantile,
+    quantile_over_runs,
+    t_interval,
+)
 
 latencies = st.lists(st.floats(0.1, 1e5), min_size=3, max_size=60)
 
@@ -64,3 +72,8 @@ def test_one_block_has_a_value_and_no_interval() -> None:
     one = mean_over_blocks([5.0], "s")
     assert (one.value, one.low, one.why) == (5.0, None, "one block")
     assert mean_over_blocks([], "s").value is None
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=40), st.floats(0.001, 0.999))
+def test_a_quantile_is_numpys_to_the_last_digits(values: list[float], q: float) -> None:
+    assert quantile(values, q) == pytest.approx(float(np.quantile(values, q, method=QUANTILE_METHOD)), rel=1e-12)
