@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import hypothesis
 import psycopg
 import pytest
 import uvicorn
@@ -39,6 +40,8 @@ PARTITIONS = (
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before xdist starts its workers, so that they share the server's directory."""
+    hypothesis.settings.register_profile("untimed", deadline=None)  # how long an example takes is the host's affair
+    hypothesis.settings.load_profile("untimed")
     if not hasattr(config, "workerinput"):
         os.environ[HOME] = tempfile.mkdtemp(prefix="vd-")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave through pytest, so that the servers stop too
