@@ -62,7 +62,10 @@ async def test_every_arm_is_asked_alike_and_nothing_more_where_all_is_equal(plac
 )
 async def test_a_known_wrong_gets_its_class(place: PlaceMaker, wrong: dict[str, Any], expected: MismatchClass) -> None:
     evidence, report = await conducted(place, wrongs=wrong)
-    assert {m.mismatch_class for m in report.mismatches} == {expected}
+    found = {m.mismatch_class for m in report.mismatches}
+    assert expected in found
+    # A coin may fall the same way each time that one prompt is asked; then it looks like a tie, and never like a defect.
+    assert found <= ({expected, M.NEAR_TIE, M.BATCH_EFFECT} if expected is M.NONDETERMINISM else {expected})
     fresh = [(s.arm, s.state) for s in evidence.diagnoses]
     assert fresh == [("ngram-k4", SessionState.SUCCEEDED), ("target-only", SessionState.SUCCEEDED)]
     record = evidence.diagnoses[-1].verification
