@@ -64,7 +64,7 @@ async def test_a_known_wrong_gets_its_class(place: PlaceMaker, wrong: dict[str, 
     evidence, report = await conducted(place, wrongs=wrong)
     found = {m.mismatch_class for m in report.mismatches}
     assert expected in found
-    # A coin may fall the same way each time that one prompt is asked; then it looks like a tie, and never like a defect.
+    # A coin may fall one way each time that a prompt is asked; then it looks like a tie, and never like a defect.
     assert found <= ({expected, M.NEAR_TIE, M.BATCH_EFFECT} if expected is M.NONDETERMINISM else {expected})
     fresh = [(s.arm, s.state) for s in evidence.diagnoses]
     assert fresh == [("ngram-k4", SessionState.SUCCEEDED), ("target-only", SessionState.SUCCEEDED)]
