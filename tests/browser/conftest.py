@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from app.db.session import Database
 from app.domain.manifest import Manifest
@@ -51,6 +51,7 @@ def page(browser: Browser, live_server: LiveServer) -> Iterator[Page]:
     """A page in a fresh profile; the test fails on any console error or request to another host."""
     context = browser.new_context(base_url=live_server.url, viewport={"width": 1280, "height": 900})
     context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)  # its own default of 5 s would be a timed assertion
     opened = context.new_page()
     wrong: list[str] = []
 
