@@ -130,7 +130,6 @@ async def _greedy_parts(house: House, size: Size) -> list[Part]:
             (clean[name], _), seconds[name] = await _timed(pair.examined(Defect()))
             rows.append(greedy.clean_row(f"{name} through a proxy without a defect", clean[name]))
             rows += await _spoilt(house, name, server, target, size)
-        house.say.print(f"{name}: greedy defects done")
     return [
         Part("Greedy defects, each through a proxy before the engine", rows),
         Part("Clean greedy comparisons", _alarms(house, records, clean, size.comparisons)),
@@ -146,7 +145,11 @@ async def _spoilt(house: House, name: str, server: VllmServer, target: VllmServe
         prompts = await greedy.long_and_stopped(asked, requests, size.prompts)
         theirs = await verify_greedily(asked, prompts)
         reference = Reference(site.manifest, name, prompts, asked, theirs)
-        return await greedy.defect_rows(Pair(site, house.client, reference, server), size.position, size.seeds)
+        rows: list[Row] = []
+        async for row in greedy.defect_rows(Pair(site, house.client, reference, server), size.position, size.seeds):
+            house.say.print(" · ".join(row.cells))  # what was found shall survive a run that is stopped
+            rows.append(row)
+        return rows
 
 
 def _alarms(house: House, records: list[VerificationRecord], clean: dict[str, Examined], count: int) -> list[Row]:

@@ -1,7 +1,7 @@
 """Greedy equality on the demo's servers: clean, with each defect, and how often clean servers are accused."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 
 from app.domain.greedy import Answer, Prompt
@@ -61,14 +61,14 @@ def _stopped(request: TraceRequest, answer: Answer) -> TraceRequest:
     return request.model_copy(update={"stop": (answer.text[middle : middle + 3],)})
 
 
-async def defect_rows(pair: Pair, position: int, seeds: int) -> list[Row]:
+async def defect_rows(pair: Pair, position: int, seeds: int) -> AsyncGenerator[Row]:
     """Each defect through the proxy: a certain one once, a random one once for each seed."""
-    certain = [replace(defect, position=position) for defect in CERTAIN]
-    rows = [_certain_row(pair, defect, *await pair.examined(defect)) for defect in certain]
+    for defect in (replace(defect, position=position) for defect in CERTAIN):
+        yield _certain_row(pair, defect, *await pair.examined(defect))
     at_times = [Defect(Kind.TOKEN_SWAPPED, chance=CHANCE, position=position, seed=seed) for seed in range(seeds)]
     found = [(await pair.examined(defect))[0].defects for defect in at_times]
     what = f"{pair.reference.arm}: {Kind.TOKEN_SWAPPED} at {position} in {CHANCE:.0%} of requests"
-    return [*rows, caught(what, Share(sum(n > 0 for n in found), seeds), POWER, f" runs; prompts: {found}")]
+    yield caught(what, Share(sum(n > 0 for n in found), seeds), POWER, f" runs; prompts: {found}")
 
 
 def _certain_row(pair: Pair, defect: Defect, found: Examined, requests: int) -> Row:
