@@ -263,6 +263,7 @@ def _correctness(mismatches: int) -> Iterator[Correctness]:
             left_out=0,
             defect_share=estimate(1.0 if bad else None, "share", n=bad),
             processes=5,
+            unanswered=0,
             broken=(f"{bad} greedy answers of {arm} are defects",) if bad else (),
             sentence=f"{bad} of 2000 greedy answers of {arm} differ",
             reference_exact=estimate(0.91, "share", n=1200),

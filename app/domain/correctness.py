@@ -21,6 +21,7 @@ from app.domain.greedy_tables import GreedyEvidence, GreedyMode, Tally, tallies
 from app.domain.lifecycle import SessionState
 from app.domain.pairing import CompleteBlocks
 from app.domain.statistics import Estimate, proportion
+from app.domain.unanswered import Unanswered, unanswered
 from app.domain.vocabulary import BASELINE_ARM, Outcome
 
 MISMATCHES_LISTED: Final = 200
@@ -46,6 +47,8 @@ class Correctness(BaseModel):
     """Among the diagnosed."""
     processes: int
     """Fresh processes of each arm in which its answers were looked at."""
+    unanswered: int
+    """Prompts of the verification phase that target-only answered and the arm never did."""
     broken: tuple[str, ...]
     """Why no claim about speed can be made; empty where the outputs are the target's."""
     sentence: str
@@ -71,7 +74,8 @@ def verify(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Verification
         differences = tuple(chain.from_iterable(t.differences for t in tally.values()))
         found = diagnosed(compared, evidence.diagnoses, arm.name, differences)
         listed += (mismatch_of(arm.name, one) for one in found)
-        correctness.append(_correctness(evidence, blocks, arm.name, tally, found))
+        silent = unanswered(compared.sessions, arm.name)
+        correctness.append(_correctness(evidence, blocks, arm.name, tally, found, silent=silent))
     gravest_first = sorted(listed, key=lambda m: (-SEVERITY[m.mismatch_class], m.block))
     return Verification(tuple(correctness), tuple(gravest_first))
 
@@ -98,6 +102,8 @@ def _correctness(
     arm: str,
     tally: Mapping[GreedyMode, Tally],
     found: Sequence[Diagnosed],
+    *,
+    silent: Unanswered,
 ) -> Correctness:
     rates = tuple(match_rate(mode, t) for mode, t in tally.items())
     worst = _by_prompt(found)
@@ -105,7 +111,7 @@ def _correctness(
     left_out = sum(one.diagnosis.is_left_out for one in worst)
     looked_at = len(worst) - classes[MismatchClass.NOT_DIAGNOSED]
     compared = max((rate.prompts for rate in rates), default=0)
-    broken = (*_died(evidence, blocks, arm), *_broken(arm, compared, worst, rates))
+    broken = (*_died(evidence, blocks, arm), *_broken(arm, compared, worst, rates), *_silent(arm, silent))
     processes = max((rate.processes for rate in rates), default=0)
     return Correctness(
         arm=arm,
@@ -117,6 +123,7 @@ def _correctness(
         left_out=left_out,
         defect_share=defect_share(classes[MismatchClass.SPEC_DEFECT], looked_at),
         processes=processes,
+        unanswered=silent.prompts,
         broken=broken,
         sentence=_sentence(arm, compared, worst, processes, broken),
         reference_exact=_reference_exact(evidence, blocks, arm),
@@ -167,18 +174,26 @@ def _broken(arm: str, compared: int, worst: Sequence[Diagnosed], rates: Iterable
             )
 
 
+def _silent(arm: str, silent: Unanswered) -> Iterator[str]:
+    if silent.prompts:
+        yield (
+            f"{silent.prompts} of {silent.expected} greedy requests that target-only answered when its outputs were "
+            f"verified got no answer from {arm}, at any time: {silent.why}"
+        )
+
+
 def _is_untold(one: Diagnosed) -> bool:
     return one.diagnosis.mismatch_class is MismatchClass.NOT_DIAGNOSED and not one.diagnosis.is_left_out
 
 
 def _sentence(arm: str, compared: int, worst: Sequence[Diagnosed], processes: int, broken: Sequence[str]) -> str:
+    if broken:
+        return broken[0]
     if not compared:
         return f"no greedy answer of {arm} could be compared with target-only's"
     where = "in one process only" if processes == 1 else f"in {processes} processes"
     if not worst:
         return f"all {compared} greedy answers of {arm} are target-only's, {where}"
-    if broken:
-        return broken[0]
     looked_at = sum(one.diagnosis.mismatch_class is not MismatchClass.NOT_DIAGNOSED for one in worst)
     bound = defect_share(0, looked_at).high
     most = f"none is a defect (of all of them at most {bound:.0%})" if bound is not None else "none was diagnosed"

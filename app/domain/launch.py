@@ -121,11 +121,21 @@ def _refuse_silent_substitutes(manifest: Manifest, arm: Arm, socket_path: str) -
 
 
 def _common_options(manifest: Manifest, tokenizer_path: str, socket_path: str) -> tuple[Option, ...]:
-    serving = manifest.serving
     return (
         ("--tokenizer", tokenizer_path),
         ("--served-model-name", SERVED_MODEL_NAME),
         ("--uds", socket_path),
+        *served_options(manifest),
+        ("--enable-per-request-metrics",),
+        ("--enable-prompt-tokens-details",),
+        ("--disable-uvicorn-access-log",),
+    )
+
+
+def served_options(manifest: Manifest) -> tuple[Option, ...]:
+    """What every arm is served with, and whoever deploys one must be, too; the rest of a launch is for measuring."""
+    serving = manifest.serving
+    return (
         ("--dtype", serving.dtype),
         *((("--quantization", serving.quantization),) if serving.quantization != UNQUANTIZED else ()),
         ("--tensor-parallel-size", str(serving.tensor_parallel_size)),
@@ -137,10 +147,22 @@ def _common_options(manifest: Manifest, tokenizer_path: str, socket_path: str) -
         _switch("enable-prefix-caching", on=serving.prefix_caching),
         _switch("enable-chunked-prefill", on=True),  # the engine's own choice depends on model and speculation
         _switch("async-scheduling", on=serving.async_scheduling),
-        ("--enable-per-request-metrics",),
-        ("--enable-prompt-tokens-details",),
-        ("--disable-uvicorn-access-log",),
     )
+
+
+def served_environment(manifest: Manifest) -> dict[str, str]:
+    """The variables that decide how every arm is served, but for the cores of the host that measured."""
+    space = manifest.serving.kv_cache_space_gib if on_cpu_runtime(manifest) else None
+    return {
+        "VLLM_USE_V2_MODEL_RUNNER": MODEL_RUNNER_V2,
+        "VLLM_ENABLE_STARTUP_PLAN": "0",  # its fingerprint ignores k, so that arms would share a plan
+        **({} if space is None else {"VLLM_CPU_KVCACHE_SPACE": str(space)}),
+    }
+
+
+def on_cpu_runtime(manifest: Manifest) -> bool:
+    """Whether the runtime is the build for processors."""
+    return manifest.runtime.startswith(f"{CPU_RUNTIME} ")
 
 
 def _switch(name: str, *, on: bool) -> Option:
@@ -168,12 +190,11 @@ def _environment(manifest: Manifest, executable: str, cache_root: str, engine_co
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "VLLM_SERVER_DEV_MODE": "1",  # for /server_info; the server listens on a private unix socket only
-        "VLLM_USE_V2_MODEL_RUNNER": MODEL_RUNNER_V2,
-        "VLLM_ENABLE_STARTUP_PLAN": "0",  # its fingerprint ignores k, so that arms would share a plan
         "VLLM_LOGGING_LEVEL": "INFO",
         "SPT_NOENV": "1",  # else the engine's titles overwrite the environment by which its orphans are found
     }
-    return {**common, **_private_caches(cache_root), **_cpu_environment(manifest, engine_cores)}
+    cores = {"VLLM_CPU_OMP_THREADS_BIND": engine_cores} if on_cpu_runtime(manifest) else {}
+    return {**common, **served_environment(manifest), **_private_caches(cache_root), **cores}
 
 
 def _visible(devices: Collection[str]) -> dict[str, str]:
@@ -188,11 +209,3 @@ def _private_caches(cache_root: str) -> dict[str, str]:
         *("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"),
     )
     return dict.fromkeys(names, cache_root)
-
-
-def _cpu_environment(manifest: Manifest, engine_cores: str) -> dict[str, str]:
-    if not manifest.runtime.startswith(f"{CPU_RUNTIME} "):
-        return {}
-    space = manifest.serving.kv_cache_space_gib
-    kv_cache = {} if space is None else {"VLLM_CPU_KVCACHE_SPACE": str(space)}
-    return {"VLLM_CPU_OMP_THREADS_BIND": engine_cores, **kv_cache}

@@ -155,7 +155,7 @@ def _verdict(
 
 def _told_of_outputs(correctness: Correctness) -> Iterator[str]:
     """Where nothing is held against the outputs, and yet not all is well."""
-    if correctness.mismatched or correctness.processes == 1:
+    if correctness.mismatched or correctness.processes <= 1:
         yield correctness.sentence
 
 

@@ -172,6 +172,47 @@ def test_sampled_experiments_are_judged_by_the_phase_alone() -> None:
     assert found.correctness[0].processes == 2
 
 
+def silent(block: int, arm: str, *modes: VerificationMode) -> dict[str, object]:
+    """A session whose verification failed in these modes and answered in the other."""
+    greedy = (VerificationMode.CONCURRENT, VerificationMode.SINGLE)
+    given = (verified(mode, "low-0", ANSWER) for mode in greedy)
+    failed = {"token_ids": (), "text": "", "finish_reason": None, "error": "the stream ended early"}
+    answers = (one.model_copy(update=failed) if one.mode in modes else one for one in given)
+    return {"verification": VerificationRecord(answers=tuple(answers))}
+
+
+def sampled_with(arm_failed_in: dict[int, tuple[VerificationMode, ...]], target: dict[str, object]) -> Correctness:
+    """Timed answers are sampled, so the phase alone speaks."""
+    evidence = make_evidence(Dials(manifest=make_manifest(sampling={"temperature": 0.7})))
+    for block, modes in arm_failed_in.items():
+        evidence = replace_session(evidence, arm="target-only", block=block, **target)
+        evidence = replace_session(evidence, arm="ngram", block=block, **silent(block, "ngram", *modes))
+    return ngram(evidence)
+
+
+BOTH = (VerificationMode.CONCURRENT, VerificationMode.SINGLE)
+
+
+def test_an_arm_that_answers_nothing_is_not_taken_for_one_that_was_not_compared() -> None:
+    arm = sampled_with({0: BOTH, 1: BOTH}, phase(0, "target-only", ANSWER))
+    assert (arm.compared, arm.unanswered) == (0, 1)
+    (reason,) = arm.broken
+    assert "1 of 1 greedy requests" in reason
+    assert "the stream ended early" in reason
+    assert arm.sentence == reason
+
+
+def test_what_failed_once_and_was_answered_at_another_time_bars_nothing() -> None:
+    arm = sampled_with({0: BOTH, 1: (VerificationMode.SINGLE,)}, phase(0, "target-only", ANSWER))
+    assert (arm.unanswered, arm.broken) == (0, ())
+
+
+def test_what_target_only_did_not_answer_is_not_held_against_an_arm() -> None:
+    arm = sampled_with({0: BOTH}, silent(0, "target-only", *BOTH))
+    assert (arm.compared, arm.unanswered, arm.broken) == (0, 0, ())
+    assert "no greedy answer of ngram could be compared" in arm.sentence
+
+
 def test_one_block_is_one_process_and_is_called_so() -> None:
     arm = ngram(make_evidence(Dials(blocks_run=1)))
     assert arm.processes == 1
