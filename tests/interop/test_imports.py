@@ -263,7 +263,9 @@ UNSOUND: list[tuple[str, Change, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "change", "field", "words"), UNSOUND, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("name", "change", "field", "words"), UNSOUND, ids=lambda value: None if callable(value) else str(value)[:40]
+)
 def test_an_unsound_member_is_refused_by_name(name: str, change: Change, field: str, words: str) -> None:
     found, message = refusal_of(name, change)
     assert found == field

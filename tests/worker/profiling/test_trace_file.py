@@ -40,7 +40,9 @@ def test_a_file_that_was_cut_off_is_refused(packed: Path, share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"no gzip at all", gzip.compress(b"{}"), gzip.compress(b'{"traceEvents": [{"ph":')]
+    "content",
+    [b"no gzip at all", gzip.compress(b"{}"), gzip.compress(b'{"traceEvents": [{"ph":')],
+    ids=["no gzip", "no events", "cut off"],  # bytes would name the time of compression
 )
 def test_what_is_no_trace_is_refused(packed: Path, content: bytes) -> None:
     packed.write_bytes(content)
