@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from app.domain.report import ArmResult, Estimate, Report, Verdict
+from app.domain.report import ArmResult, Estimate, Recommendation, Report, Verdict
 from app.domain.vocabulary import VerdictWord
 
 HEADINGS = ("arm", "workload", "load", "verdict", "ratio [interval]", "acceptance", "mismatches", "metric")
@@ -28,6 +28,16 @@ def print_verdicts(console: Console, report: Report) -> None:
     if not report.interim:
         console.print(Text(f"Recommendation: {report.recommendation.sentence}"), soft_wrap=True)
         console.print(Text(f"Scope: {report.recommendation.scope}"), soft_wrap=True)
+        for line in _command(report.recommendation):
+            console.print(Text(line), soft_wrap=True)
+
+
+def _command(answer: Recommendation) -> Iterator[str]:
+    """One line to copy, and what is to be done before it can be."""
+    if answer.command:
+        yield f"{'To deploy it' if answer.arm else 'As it was measured'}:"
+        yield answer.command
+        yield from (f"First {line}." for line in answer.before)
 
 
 def _reasons(report: Report) -> Iterator[tuple[str, str]]:

@@ -67,6 +67,8 @@ class MemoryBreakdown(BaseModel):
     """How many tokens the KV cache holds, by the engine's own word."""
     max_concurrency: float | None
     """Requests of full length that it holds at once."""
+    draft_file_bytes: int | None = None
+    """On disk; ``None`` without a draft, and in sessions recorded before this was noted."""
     checks: tuple[MemoryCheck, ...] = ()
     caveats: tuple[str, ...] = ()
 

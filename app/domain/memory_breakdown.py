@@ -39,14 +39,15 @@ SHARED_PAGES = "The engine's processes share pages; resident memory counts them 
 def breakdown(facts: MemoryFacts) -> MemoryBreakdown:
     """The server as it started; its total, remainder and headroom are not known before ``at_peak``."""
     rows = (*_weights(facts), *_kv_cache(facts), _activations(facts), _graphs(facts), _reserve(facts))
-    nothing = Told(None, NO_PEAK)
+    later = (Told(None, NO_PEAK).row(part) for part in (MemoryPart.REMAINDER, MemoryPart.HEADROOM))
     return MemoryBreakdown(
-        rows=(*rows, nothing.row(MemoryPart.REMAINDER), nothing.row(MemoryPart.HEADROOM)),
+        rows=(*rows, *later),
         total_bytes=None,
         total_source=NO_PEAK,
         capacity_bytes=facts.capacity_bytes,
         kv_cache_tokens=facts.log.kv_tokens or facts.cache.tokens,
         max_concurrency=facts.log.max_concurrency,
+        draft_file_bytes=facts.draft.file_bytes if facts.draft else None,
         checks=tuple(_checks(facts)),
         caveats=tuple(_caveats(facts)),
     )
@@ -237,8 +238,7 @@ def _peaks(series: Iterable[Series]) -> list[int]:
 
 
 def _peak_checks(series: Sequence[Series], total: Told) -> Iterator[MemoryCheck]:
-    own = _peaks(s for s in having(series, ENGINE_DEVICE_MEMORY) if s.values)
-    if own:
+    if own := _peaks(s for s in having(series, ENGINE_DEVICE_MEMORY) if s.values):
         yield from _check("device memory at peak", total, Told(sum(own), "NVML, the engine's processes alone"))
 
 

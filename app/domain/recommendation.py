@@ -1,79 +1,127 @@
-"""The one overall answer: which arm to deploy with which flags, or what it depends on."""
+"""The one overall answer: which arm to deploy with which command and at what cost, or what it depends on.
 
-import json
-import math
-from collections.abc import Sequence
+An arm is recommended where it helps somewhere, hurts nowhere, is valid everywhere, both regimes were measured, and it
+was not picked on the blocks that speak for it: the best of several is named, and is to be confirmed in fresh blocks.
+"""
+
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.deployment import serve_command, serve_flags, to_do_before
 from app.domain.manifest import Arm, Manifest
-from app.domain.serving import UNQUANTIZED
+from app.domain.selection import Selection
 from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict
-from app.domain.vocabulary import Method, Purpose, Regime, VerdictWord
+from app.domain.vocabulary import Purpose, Regime, VerdictWord
+from app.domain.weighing import Standing, Weighed
 
 
-class Recommendation(BaseModel):
-    """The overall answer and its scope. ``flags`` are what to pass to ``vllm serve``."""
-
+class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+
+class RegimeAnswer(_Frozen):
+    """What would be right for one regime by itself, where no arm is right for both; ``None``: target-only."""
+
+    regime: Regime
     arm: str | None
+    sentence: str
+
+
+class Recommendation(_Frozen):
+    """The overall answer and its scope. ``flags`` are what to pass to ``vllm serve``."""
+
+    arm: str | None
+    """Recommended for deployment."""
     sentence: str
     scope: str
     flags: tuple[str, ...]
+    candidate: str | None = None
+    """The best of several arms, which fresh blocks have yet to confirm."""
+    command: str = ""
+    """Of the arm or candidate, as it was measured; to be copied into a shell."""
+    before: tuple[str, ...] = ()
+    """What to do before the command can be copied."""
+    weighed: tuple[Weighed, ...] = ()
+    """Every candidate with its words and its costs, in the manifest's order."""
+    by_regime: tuple[RegimeAnswer, ...] = ()
+    """Where no arm is right for both regimes."""
 
 
-def recommend(manifest: Manifest, verdicts: Sequence[Verdict], *, interim: bool) -> Recommendation:
-    """Name an arm only if it helps somewhere, hurts nowhere, is valid everywhere, and both regimes were measured."""
+def recommend(
+    manifest: Manifest,
+    verdicts: Sequence[Verdict],
+    weighed: Sequence[Weighed],
+    *,
+    picked: Selection | None,
+    interim: bool,
+) -> Recommendation:
+    """The answer over everything that the manifest decides on."""
     declared = {arm.name for arm in manifest.decided}
     verdicts = [v for v in verdicts if v.arm in declared]
-    eligible = [arm for arm in manifest.decided if _eligible([v for v in verdicts if v.arm == arm.name])]
-    best = max(eligible, key=lambda arm: _merit([v for v in verdicts if v.arm == arm.name]), default=None)
+    first = next((one for one in weighed if one.standing is Standing.FIRST), None)
+    answer = Recommendation(arm=None, sentence="", scope=_scope(manifest), flags=(), weighed=tuple(weighed))
     obstacle = _obstacle(manifest, interim=interim)
-    if best is None or obstacle:
-        leaning = (
-            "" if best is None else f" So far {best.name} looks best: {_where(verdicts, best, VerdictWord.HELPS)}."
-        )
-        sentence = f"{obstacle}{leaning}" if obstacle else _no_arm(manifest, verdicts)
-        return Recommendation(arm=None, sentence=sentence, scope=_scope(manifest), flags=())
-    elsewhere = [v for v in verdicts if v.arm == best.name and v.word is not VerdictWord.HELPS]
-    rest = "".join(f"; {v.word} on {v.workload} at {v.load}" for v in elsewhere)
-    sentence = f"Deploy {best.name}: it helps on {_where(verdicts, best, VerdictWord.HELPS)}{rest}."
-    return Recommendation(arm=best.name, sentence=sentence, scope=_scope(manifest), flags=serve_flags(manifest, best))
+    if obstacle:
+        leaning = "" if first is None else f" So far {first.arm} looks best: {_where(verdicts, first.arm)}."
+        return answer.model_copy(update={"sentence": f"{obstacle}{leaning}"})
+    if first is None:
+        regimes = tuple(_by_regime(manifest, verdicts))
+        return answer.model_copy(update={"sentence": _no_arm(manifest, verdicts, regimes), "by_regime": regimes})
+    arm = next(a for a in manifest.candidates if a.name == first.arm)
+    fresh = len(manifest.decided) == 1
+    said = _deploy(verdicts, first) if fresh else _confirm(manifest, verdicts, first, picked)
+    others = "".join(f" {one.arm} is {_aside(one)}." for one in weighed if one.standing in _SAID)
+    named = {"arm": arm.name} if fresh else {"candidate": arm.name}
+    return answer.model_copy(update={"sentence": f"{said}{others}", **named, **_to_copy(manifest, arm)})
 
 
-def serve_flags(manifest: Manifest, arm: Arm) -> tuple[str, ...]:
-    """Flags of ``vllm serve`` as measured, one per entry, quoted for a shell; a local draft is named by its alias."""
-    serving = manifest.serving
-    flags = [
-        f"--dtype {serving.dtype}",
-        *([f"--quantization {serving.quantization}"] if serving.quantization != UNQUANTIZED else []),
-        f"--tensor-parallel-size {serving.tensor_parallel_size}",
-        f"--max-model-len {serving.max_model_len}",
-        f"--max-num-seqs {serving.max_num_seqs}",
-        "--enable-prefix-caching" if serving.prefix_caching else "--no-enable-prefix-caching",
-        "--async-scheduling" if serving.async_scheduling else "--no-async-scheduling",
-        *(["--enforce-eager"] if serving.enforce_eager else []),
-    ]
-    if arm.speculation.method is Method.TARGET_ONLY:
-        return tuple(flags)
-    repository, _, revision = arm.draft_or_speculator.partition("@")
-    speculative = arm.speculation.speculative_config(None if repository == "none" else repository) or {}
-    if revision and not repository.startswith("local:"):
-        speculative["revision"] = revision
-    return (*flags, f"--speculative-config '{json.dumps(speculative, sort_keys=True)}'")
+_SAID = frozenset({Standing.TIED, Standing.BEATEN, Standing.FEWER, Standing.MIXED})
+"""Standings of rivals that a reader would ask about."""
 
 
-def _eligible(verdicts: Sequence[Verdict]) -> bool:
-    words = {v.word for v in verdicts}
-    return VerdictWord.HELPS in words and words.isdisjoint({VerdictWord.HURTS, VerdictWord.INVALID})
+def _to_copy(manifest: Manifest, arm: Arm) -> dict[str, object]:
+    return {
+        "flags": serve_flags(manifest, arm),
+        "command": serve_command(manifest, arm),
+        "before": to_do_before(manifest, arm),
+    }
 
 
-def _merit(verdicts: Sequence[Verdict]) -> tuple[int, float]:
-    """More conditions that it helps, then the larger geometric mean ratio."""
-    ratios = [v.ratio.value for v in verdicts if v.ratio is not None and v.ratio.value]
-    helps = sum(v.word is VerdictWord.HELPS for v in verdicts)
-    return helps, sum(map(math.log, ratios)) / len(ratios) if ratios else 0.0
+def _deploy(verdicts: Sequence[Verdict], first: Weighed) -> str:
+    return f"Deploy {first.arm}: it helps on {_where(verdicts, first.arm)}{_rest(verdicts, first)}. {_cost(first)}"
+
+
+def _confirm(manifest: Manifest, verdicts: Sequence[Verdict], first: Weighed, picked: Selection | None) -> str:
+    flattered = (
+        f" ({picked.ratio:.3f} times target-only's speed in the blocks that it was picked by, "
+        f"{picked.ratio_left_out:.3f} in blocks left out of the picking)"
+        if picked is not None and picked.arm == first.arm
+        else ""
+    )
+    return (
+        f"Confirm {first.arm} before it is deployed: it helps on {_where(verdicts, first.arm)}"
+        f"{_rest(verdicts, first)}, but it was picked out of {len(manifest.decided)} arms on the same blocks"
+        f"{flattered}. The same manifest with {first.arm} alone and another schedule_seed confirms it. {_cost(first)}"
+    )
+
+
+def _rest(verdicts: Sequence[Verdict], first: Weighed) -> str:
+    elsewhere = [v for v in verdicts if v.arm == first.arm and v.word is not VerdictWord.HELPS]
+    said = "".join(f"; {v.word} on {v.workload} at {v.load}" for v in elsewhere)
+    hurt = ", ".join(f"{w.stratum} of {w.workload} at {w.load}" for w in first.strata_hurt)
+    return f"{said}; it seems to hurt {hurt} (exploratory)" if hurt else said
+
+
+def _cost(first: Weighed) -> str:
+    return f"It costs: {first.burden.sentence}."
+
+
+def _aside(one: Weighed) -> str:
+    if one.standing is not Standing.MIXED:
+        return str(one.standing)
+    hurts = ", ".join(f"{w.workload} at {w.load}" for w in one.at(VerdictWord.HURTS))
+    return f"no alternative: it helps in places and hurts on {hurts}"
 
 
 def _obstacle(manifest: Manifest, *, interim: bool) -> str:
@@ -91,22 +139,44 @@ def _obstacle(manifest: Manifest, *, interim: bool) -> str:
     return ""
 
 
-def _no_arm(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
+def _no_arm(manifest: Manifest, verdicts: Sequence[Verdict], regimes: Sequence[RegimeAnswer]) -> str:
     """What it depends on, arm by arm."""
     if not any(v.word is VerdictWord.HELPS for v in verdicts):
         counted = ", ".join(f"{word} {n}" for word in VerdictWord if (n := sum(v.word is word for v in verdicts)))
         return f"Keep target-only: no arm was shown to help anywhere ({counted})."
     parts = [
         f"{arm.name} is {word} on {where}"
-        for arm in manifest.candidates
+        for arm in manifest.decided
         for word in (VerdictWord.HELPS, VerdictWord.HURTS, VerdictWord.INVALID)
-        if (where := _where(verdicts, arm, word))
+        if (where := _where(verdicts, arm.name, word))
     ]
-    return f"It depends: {'; '.join(parts)}."
+    return f"It depends: {'; '.join(parts)}. {' '.join(answer.sentence for answer in regimes)}"
 
 
-def _where(verdicts: Sequence[Verdict], arm: Arm, word: VerdictWord) -> str:
-    return ", ".join(f"{v.workload} at {v.load}" for v in verdicts if v.arm == arm.name and v.word is word)
+def _by_regime(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[RegimeAnswer]:
+    """An arm that is INVALID anywhere is right for no regime."""
+    bad = {v.arm for v in verdicts if v.word is VerdictWord.INVALID}
+    for regime in Regime:
+        here = [v for v in verdicts if v.regime is regime]
+        hurts = {v.arm for v in here if v.word is VerdictWord.HURTS}
+        helps = {
+            arm.name: sum(v.arm == arm.name and v.word is VerdictWord.HELPS for v in here) for arm in manifest.decided
+        }
+        able = [arm for arm, n in helps.items() if n and arm not in bad | hurts]
+        best = max(able, key=lambda arm: helps[arm], default=None)
+        yield RegimeAnswer(regime=regime, arm=best, sentence=_only_for(manifest, regime, best))
+
+
+def _only_for(manifest: Manifest, regime: Regime, arm: str | None) -> str:
+    loads = ", ".join(load.name for load in manifest.loads if load.regime is regime)
+    if arm is None:
+        return f"For the {regime} regime ({loads}) keep target-only."
+    confirmed = "" if len(manifest.decided) == 1 else ", once fresh blocks confirm it"
+    return f"For the {regime} regime ({loads}) alone {arm} is right{confirmed}."
+
+
+def _where(verdicts: Sequence[Verdict], arm: str, word: VerdictWord = VerdictWord.HELPS) -> str:
+    return ", ".join(f"{v.workload} at {v.load}" for v in verdicts if v.arm == arm and v.word is word)
 
 
 def _scope(manifest: Manifest) -> str:

@@ -14,6 +14,7 @@ from app.domain.answers import look_at_answers
 from app.domain.arm_memory import ArmMemory, arm_memory
 from app.domain.attrition import Attrition, attrition
 from app.domain.brackets import Crossover, Knee, crossovers, knees
+from app.domain.burden import burden
 from app.domain.caveats import not_shown
 from app.domain.comparison import MetricComparison, compare
 from app.domain.condition import Condition, expand
@@ -44,6 +45,7 @@ from app.domain.servers import DraftCost, SessionSummary, draft_cost, session_su
 from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import Estimate
 from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict, decide
+from app.domain.weighing import weigh
 
 __all__ = [
     "ANALYSIS_VERSION",
@@ -63,7 +65,7 @@ __all__ = [
 ]
 
 REPORT_FORMAT = "verdraft/report/v0"
-ANALYSIS_VERSION = "0.4"
+ANALYSIS_VERSION = "0.5"
 FINDINGS_LISTED = 200
 
 
@@ -157,6 +159,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     interim = len(blocks.indices) < manifest.blocks
     results = arm_results(evidence, blocks, saturation)
     why = _reasons(evidence, blocks, results)
+    burdens = {arm.name: burden(evidence, blocks, arm) for arm in manifest.candidates}
+    weighed, picked = weigh(manifest, verdicts, comparisons, burdens), selection(manifest, comparisons)
     return Report(
         experiment=manifest.digest,
         name=manifest.name,
@@ -167,8 +171,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         blocks_complete=len(blocks.indices),
         strata={w.name: tuple(strata_of(evidence.labels.get(w.name, ()))) for w in manifest.workloads},
         verdicts=verdicts,
-        recommendation=recommend(manifest, verdicts, interim=interim),
-        selection=selection(manifest, comparisons),
+        recommendation=recommend(manifest, verdicts, weighed, picked=picked, interim=interim),
+        selection=picked,
         results=results,
         comparisons=comparisons,
         attrition=attrition(manifest, blocks),

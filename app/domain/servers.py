@@ -2,14 +2,12 @@
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.burden import KV_CACHE_TOKENS
 from app.domain.evidence import ExperimentEvidence, SessionEvidence
 from app.domain.pairing import CompleteBlocks
 from app.domain.startup import StartupWarning
 from app.domain.statistics import Estimate, mean_over_blocks
 from app.domain.vocabulary import BASELINE_ARM, NS_PER_S
-
-KV_CACHE_TOKENS = "kv_cache_tokens"
-"""The engine adapter's name of the start-up log's line."""
 
 
 class _Frozen(BaseModel):

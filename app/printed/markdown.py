@@ -10,6 +10,7 @@ from typing import Final
 from app.domain.report import Report
 from app.domain.statistics import Estimate
 from app.domain.verdict import Verdict
+from app.domain.weighing import Weighed
 from app.printed.numbers import Number, numbers
 
 Cells = Sequence[object]
@@ -67,14 +68,24 @@ def _answer(report: Report) -> Iterator[str]:
     if stamps:
         yield f"**{escaped('; '.join(stamps))}**"
         yield ""
-    yield escaped(report.recommendation.sentence)
+    answer = report.recommendation
+    yield escaped(answer.sentence)
     yield ""
-    yield f"Scope: {escaped(report.recommendation.scope)}"
-    if report.recommendation.flags:
+    yield f"Scope: {escaped(answer.scope)}"
+    if answer.command:
         yield ""
-        yield "Pass to `vllm serve`:"
+        yield "To deploy it:" if answer.arm else "As it was measured:"
         yield ""
-        yield f"    {plain(' '.join(report.recommendation.flags))}"
+        yield f"    {plain(answer.command)}"
+        yield ""
+        yield from (f"First {escaped(line)}." for line in answer.before)
+    yield from _weighed(answer.weighed)
+
+
+def _weighed(weighed: Sequence[Weighed]) -> Iterator[str]:
+    if weighed:
+        yield from _section("What each arm gives and costs")
+        yield from (f"- {escaped(one.sentence)}" for one in weighed)
 
 
 def _verdicts(report: Report) -> Iterator[str]:

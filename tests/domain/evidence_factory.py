@@ -80,6 +80,8 @@ class Dials:
     """The truth. ``speedup`` maps load → how much faster ngram's requests are than target-only's."""
 
     speedup: dict[str, float] = field(default_factory=dict[str, float])
+    arm_speedup: dict[str, float] = field(default_factory=dict[str, float])
+    """Arm → how much faster still than ``speedup`` says."""
     block_noise: float = 0.005
     """Standard deviation of each session's log speed, independent between arms."""
     accepted: int = 3
@@ -101,6 +103,7 @@ def make_evidence(dials: Dials | None = None) -> ExperimentEvidence:
             noise = 2.718281828 ** rng.gauss(0, dials.block_noise)
             for condition in (c for c in expand(dials.manifest) if c.arm == arm):
                 speed = 1.0 if arm == BASELINE_ARM else dials.speedup.get(condition.load, 1.0)
+                speed *= dials.arm_speedup.get(arm, 1.0)
                 runs.append(make_run(block, arm, condition.workload, condition.load, speed=speed * noise, dials=dials))
     labels = tuple(
         RequestLabels(

@@ -1,0 +1,56 @@
+"""The answer shows what every arm gives and costs, and the command as one line to copy; so do the printed reports."""
+
+import io
+
+from rich.console import Console
+
+from app.domain.report import Report, build_report
+from app.pages.views import ENVIRONMENT
+from app.printed.html import printable
+from app.printed.markdown import markdown
+from app.tables import print_verdicts
+from tests.domain.evidence_factory import Dials, make_evidence
+from tests.domain.test_recommendation import FASTER, report_of
+
+
+def _page(report: Report) -> str:
+    return ENVIRONMENT.get_template("_answer.html").render(report=report)
+
+
+def _text(report: Report) -> str:
+    console = Console(file=io.StringIO(), width=400)
+    print_verdicts(console, report)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_each_arm_is_shown_with_its_words_and_its_costs() -> None:
+    page = _page(report_of(arm_speedup={"draft": 1.2}))
+    assert "HELPS on copy at low (latency); HELPS on copy at high (serving)" in page
+    assert "-20.0%" in page
+    assert "-2.0" in page
+    assert "2.50 MB" in page
+    assert "another checkpoint to pin" in page
+    assert "slower than the first choice" in page
+
+
+def test_what_nobody_confirmed_is_not_offered_for_deployment() -> None:
+    report = report_of()
+    for text in (_page(report), markdown(report), printable(report), _text(report)):
+        assert "As it was measured" in text
+        assert "To deploy it" not in text
+        assert "First put the directory with the digest" in text
+    assert report.recommendation.command in markdown(report)
+    assert report.recommendation.command in _text(report)
+
+
+def test_a_confirmed_arm_is() -> None:
+    report = build_report(make_evidence(Dials(speedup=FASTER)))
+    for text in (_page(report), markdown(report), printable(report), _text(report)):
+        assert "To deploy it" in text
+
+
+def test_an_answer_without_an_arm_has_no_command() -> None:
+    report = build_report(make_evidence())
+    assert "vllm serve" not in _page(report)
+    assert "keep target-only" in _page(report).lower()
