@@ -72,6 +72,10 @@ ADVISORIES = (
 SECURITY_FLOOR = max(advisory.fixed_in for advisory in ADVISORIES)
 """The oldest version without a known hole; older ones need a reason in the manifest, which the report shows."""
 
+BATCH_SCHEDULE_SEEN_FROM = EngineVersion(0, 27, 0)
+"""The oldest release in which ``num_speculative_tokens_per_batch_size`` was seen (the key's pull request is
+vllm#32374); of older ones the resolved configuration tells."""
+
 
 def below_floor(version: str) -> bool:
     """Whether the engine is older than the floor."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.deployment import serve_command, serve_flags, to_do_before
+from app.domain.k_schedule import KSchedule
 from app.domain.manifest import Arm, Manifest
 from app.domain.selection import Selection
 from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict
@@ -52,6 +53,7 @@ def recommend(
     manifest: Manifest,
     verdicts: Sequence[Verdict],
     weighed: Sequence[Weighed],
+    schedules: Sequence[KSchedule],
     *,
     picked: Selection | None,
     interim: bool,
@@ -67,7 +69,8 @@ def recommend(
         return answer.model_copy(update={"sentence": f"{obstacle}{leaning}"})
     if first is None:
         regimes = tuple(_by_regime(manifest, verdicts))
-        return answer.model_copy(update={"sentence": _no_arm(manifest, verdicts, regimes), "by_regime": regimes})
+        sentence = f"{_no_arm(manifest, verdicts, regimes)}{_both(schedules)}"
+        return answer.model_copy(update={"sentence": sentence, "by_regime": regimes})
     arm = next(a for a in manifest.candidates if a.name == first.arm)
     fresh = len(manifest.decided) == 1
     said = _deploy(verdicts, first) if fresh else _confirm(manifest, verdicts, first, picked)
@@ -151,6 +154,14 @@ def _no_arm(manifest: Manifest, verdicts: Sequence[Verdict], regimes: Sequence[R
         if (where := _where(verdicts, arm.name, word))
     ]
     return f"It depends: {'; '.join(parts)}. {' '.join(answer.sentence for answer in regimes)}"
+
+
+def _both(schedules: Sequence[KSchedule]) -> str:
+    """What may have both, yet to be measured."""
+    proposed = [f"{', '.join(s.arms)} on {s.workload}" for s in schedules if s.ranges]
+    if not proposed:
+        return ""
+    return f" A schedule of k by batch size, to be measured as an arm, is proposed for {'; '.join(proposed)}."
 
 
 def _by_regime(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[RegimeAnswer]:

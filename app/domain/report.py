@@ -28,6 +28,7 @@ from app.domain.evidence import ExperimentEvidence
 from app.domain.explanation import Explanation, explain
 from app.domain.gates import ControlSummary, controls_of, experiment_controls, findings, reconcile_all, summaries
 from app.domain.greedy_mismatch import Mismatch
+from app.domain.k_schedule import KSchedule, k_schedules
 from app.domain.losslessness import Losslessness, losslessness
 from app.domain.manifest import Manifest
 from app.domain.mechanism import Mechanism, mechanism
@@ -102,6 +103,8 @@ class Report(_Frozen):
     """Per arm and workload, between which tested loads its queue begins to grow."""
     crossovers: tuple[Crossover, ...] = ()
     """Per arm and workload, between which tested loads it stops helping."""
+    schedules: tuple[KSchedule, ...] = ()
+    """Per proposer and workload, its k by running batch size, or why none can be given."""
     correctness: tuple[Correctness, ...]
     mismatches: tuple[Mismatch, ...]
     losslessness: tuple[Losslessness, ...] = ()
@@ -161,6 +164,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     why = _reasons(evidence, blocks, results)
     burdens = {arm.name: burden(evidence, blocks, arm) for arm in manifest.candidates}
     weighed, picked = weigh(manifest, verdicts, comparisons, burdens), selection(manifest, comparisons)
+    schedules = k_schedules(evidence, blocks, verdicts, comparisons)
     return Report(
         experiment=manifest.digest,
         name=manifest.name,
@@ -171,13 +175,14 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         blocks_complete=len(blocks.indices),
         strata={w.name: tuple(strata_of(evidence.labels.get(w.name, ()))) for w in manifest.workloads},
         verdicts=verdicts,
-        recommendation=recommend(manifest, verdicts, weighed, picked=picked, interim=interim),
+        recommendation=recommend(manifest, verdicts, weighed, schedules, picked=picked, interim=interim),
         selection=picked,
         results=results,
         comparisons=comparisons,
         attrition=attrition(manifest, blocks),
         knees=knees(manifest, saturation),
         crossovers=crossovers(manifest, verdicts),
+        schedules=schedules,
         correctness=verification.correctness,
         mismatches=verification.mismatches[:MISMATCHES_LISTED],
         losslessness=losslessness(evidence),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from app.domain.k_schedule import KAtLoad
 from app.domain.report import Report
 from app.domain.statistics import Estimate
 from app.domain.verdict import Verdict
@@ -49,6 +50,7 @@ def told(estimate: Estimate | None, *, unit: bool = True) -> str:
 def _lines(report: Report) -> Iterator[str]:
     yield from _answer(report)
     yield from _verdicts(report)
+    yield from _schedules(report)
     yield from _right(report)
     yield from _why(report)
     yield from _controls(report)
@@ -99,6 +101,33 @@ def _verdict(verdict: Verdict) -> Cells:
     ratio, why = told(verdict.ratio, unit=False), "; ".join(verdict.reasons)
     where = (verdict.arm, verdict.workload, verdict.load, verdict.regime)
     return (*map(escaped, (*where, word)), ratio, escaped(verdict.metric), escaped(why))
+
+
+def _schedules(report: Report) -> Iterator[str]:
+    """By load what is known, then the schedule or why there is none."""
+    if not report.schedules:
+        return
+    yield from _section("k by batch size")
+    rows = (
+        (escaped(", ".join(s.arms)), escaped(s.workload), escaped(p.offered), _batches(p), _k(p.k), escaped(p.why))
+        for s in report.schedules
+        for p in s.at
+    )
+    yield from _table(("arms", "workload", "load", "running requests", "k", "because"), rows)
+    for schedule in report.schedules:
+        yield ""
+        yield escaped(schedule.sentence)
+        if schedule.speculation:
+            yield ""
+            yield f"    {plain(schedule.speculation)}"
+
+
+def _batches(point: KAtLoad) -> str:
+    return "unknown" if point.batch_low is None else f"{point.batch_low} to {point.batch_high}"
+
+
+def _k(k: int | None) -> str:
+    return "undecided" if k is None else str(k or "off")
 
 
 def _right(report: Report) -> Iterator[str]:
