@@ -3,13 +3,14 @@
 As there, each command imports what it needs: the analysis takes seconds to load.
 """
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from app.settings import Settings
-from app.terminal import refusals
+from app.terminal import ExistingFile, refusals
 from worker import model_commands, runtime_commands
 from worker.calibration.command import calibrate
 from worker.matrix.command import matrix, reconcile
@@ -44,6 +45,36 @@ def up(
         code = run_demo(settings, blocks=blocks, full=full, console=console) if demo else 0
         console.print(_standing(settings), soft_wrap=True)
     raise typer.Exit(code)
+
+
+@app.command()
+def run(
+    manifest: ExistingFile,
+    *,
+    bundle: Annotated[Path, typer.Option("--bundle", help="Where the bundle is written; an earlier one is replaced.")],
+    traces: Annotated[
+        list[Path] | None,
+        typer.Option("--trace", exists=True, help="A trace, or a directory with some; else the manifest's own."),
+    ] = None,
+    time_limit_s: Annotated[
+        float | None, typer.Option("--time-limit", min=1, help="Seconds after which it leaves in order.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", help="Where everything is kept that a later call needs to go on.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", exists=True, dir_okay=False, help="Go on from such a state.")
+    ] = None,
+    with_raw: Annotated[bool, typer.Option("--with-raw", help="Whole logs and raw reads into the bundle too.")] = False,
+) -> None:
+    """Run one experiment from start to verified bundle, headless; exits with 75 where its time was up before."""
+    from worker import headless
+
+    order = headless.Order(manifest, bundle, tuple(traces or ()), time_limit_s, state, resume, with_raw)
+    clock = headless.Clock(time_limit_s)
+    clock.listen()
+    with refusals():
+        raise typer.Exit(headless.run(Settings(), order, clock, console))
 
 
 @app.command()

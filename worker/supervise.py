@@ -90,6 +90,16 @@ def down(settings: Settings, say: Say) -> None:
         embedded.stop(settings.home)
 
 
+def stop_worker(settings: Settings, say: Say) -> None:
+    """Stop only what measures: it hands its block over, and everything else still answers."""
+    register = Register(settings.home / "services.json")
+    known = register.read()
+    if "worker" in known:
+        say("stopping worker")
+        services.stop([known.pop("worker")], grace_s=GRACE_S["worker"])
+        register.write(known)
+
+
 def status(settings: Settings) -> list[Status]:
     """What runs, as found by asking it."""
     if not settings.home.is_dir():
