@@ -21,6 +21,8 @@ from worker.runtimes.registry import (
     RuntimeIdentity,
     candidate_container,
     candidate_environment,
+    candidate_layers,
+    discard,
     inspect_runtime,
     register,
     remove,
@@ -49,6 +51,9 @@ def add_runtime(
     name: Annotated[str, typer.Argument(help="What you want to call it here.")],
     path: Annotated[Path | None, typer.Argument(help="A directory that holds bin/vllm; it stays where it is.")] = None,
     *,
+    python: Annotated[
+        Path | None, typer.Option(help="The path holds packages only, which go before this Python's own.")
+    ] = None,
     image: Annotated[str | None, typer.Option(help="Instead of a path: repository@sha256:<64 hex>.")] = None,
     version: Annotated[str | None, typer.Option(help="The vLLM in the image, such as 0.32.0.")] = None,
     device: Annotated[Device, typer.Option(help="What the image was built for.")] = "cuda",
@@ -57,8 +62,15 @@ def add_runtime(
     """Register a vLLM environment by path, or a container image by digest, after asking it what it can do."""
     settings = Settings()
     with refusals(as_json=as_json):
-        candidate = _candidate(settings, name, path, image=image, version=version, device=device)
-        _require_askable(capability_of(candidate, settings.home, _say))
+        if python is not None and path is not None:
+            candidate = candidate_layers(name, path, python, settings.runtime_root)
+        else:
+            candidate = _candidate(settings, name, path, image=image, version=version, device=device)
+        try:
+            _require_askable(capability_of(candidate, settings.home, _say))
+        except DomainError:
+            discard(candidate)
+            raise
         register(candidate, settings.runtime_root)
     _tell(candidate, settings, as_json=as_json)
 
@@ -160,6 +172,9 @@ def _notes(found: RuntimeIdentity | BrokenRuntime, settings: Settings) -> Iterat
         return
     if found.name in RECIPES and not installed(found.name, settings.runtime_root):
         yield f"not as the recipe says: run `verdraft runtime install {found.name}`"
+    if found.layers is not None:
+        below = ", ".join(map(str, found.layers.below))
+        yield f"in layers: {found.layers.packages} before {below}; the digest covers all of them"
     if found.has_changed:
         yield "changed since it was added: it has another digest, and manifests that name the old one are refused"
     if found.altered:

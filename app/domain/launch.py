@@ -155,6 +155,7 @@ def served_environment(manifest: Manifest) -> dict[str, str]:
     space = manifest.serving.kv_cache_space_gib if on_cpu_runtime(manifest) else None
     return {
         "VLLM_USE_V2_MODEL_RUNNER": MODEL_RUNNER_V2,
+        "VLLM_USE_FLASHINFER_SAMPLER": "0",  # else what is installed decides how top-k and top-p are sampled
         "VLLM_ENABLE_STARTUP_PLAN": "0",  # its fingerprint ignores k, so that arms would share a plan
         **({} if space is None else {"VLLM_CPU_KVCACHE_SPACE": str(space)}),
     }

@@ -71,9 +71,11 @@ def fake_answer(version: str = VERSION, *, methods: Sequence[str] | None = None,
     return answer | {"version": version, "methods": chosen, "suffix_decoding": suffix}
 
 
-def install_distribution(root: Path, name: str, version: str, *, code: str = "# installed\n") -> Path:
+def install_distribution(
+    root: Path, name: str, version: str, *, code: str = "# installed\n", python: str = "python3.11"
+) -> Path:
     """Write a distribution of one module with a true RECORD; returns the module."""
-    site_packages = root / "lib" / "python3.11" / "site-packages"
+    site_packages = root / "lib" / python / "site-packages"
     module_name = name.replace("-", "_")
     metadata = site_packages / f"{module_name}-{version}.dist-info"
     metadata.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,8 @@
 """Runtimes by name: made here, added by path, or an image by digest; several versions side by side."""
 
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from worker.runtimes.registry import (
     RuntimeIdentity,
     candidate_container,
     candidate_environment,
+    candidate_layers,
+    discard,
     inspect_runtime,
     inspect_runtimes,
     register,
@@ -202,3 +206,62 @@ def test_an_identity_knows_that_it_changed_only_if_it_was_added(root: Path) -> N
     found = inspect_runtime(root / "cpu")
     assert not found.has_changed
     assert replace(found, added_as="0" * 64).has_changed
+
+
+def _layered(tmp_path: Path) -> tuple[Path, Path]:
+    """A Python whose image brings torch, and a directory with vLLM as ``pip install --target`` leaves it."""
+    image = tmp_path / "image"
+    (image / "bin").mkdir(parents=True)
+    (image / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    (image / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    install_distribution(image, "torch", "2.11.0", python=version, code="version = 'of the image'\n")
+    install_distribution(image, "pydantic", "1.0", python=version, code="version = 'of the image'\n")
+    staged = tmp_path / "staged"
+    install_distribution(staged, "vllm", "0.26.0", python=version)
+    install_distribution(staged, "pydantic", "2.0", python=version, code="version = 'beside it'\n")
+    return image / "bin" / "python", (staged / "lib" / version / "site-packages").rename(tmp_path / "packages")
+
+
+def test_packages_beside_a_python_are_found_first_and_all_of_both_is_in_the_digest(root: Path, tmp_path: Path) -> None:
+    python, packages = _layered(tmp_path)
+    candidate = candidate_layers("gpu", packages, python, root)
+    assert [one.name for one in survey(root)] == ["cpu"]
+    register(candidate, root)
+
+    found = inspect_runtime(root / "gpu")
+
+    assert (found.ref, found.device, found.torch) == (candidate.ref, "cuda", "2.11.0")
+    assert found.ref.startswith("vllm 0.26.0 sha256:")
+    assert not found.has_changed
+    asked = "import pydantic, torch; print(pydantic.version, torch.version)"
+    said = subprocess.run(
+        [found.root / "bin" / "python", "-I", "-c", asked], capture_output=True, text=True, check=True
+    ).stdout
+    assert said.strip() == "beside it of the image"
+    assert found.executable.exists()
+    (next(tmp_path.glob("image/lib/*/site-packages")) / "torch.py").write_text("edited")
+    assert inspect_runtime(root / "gpu").has_changed
+    remove("gpu", root)
+    assert packages.exists()
+
+
+def test_layers_that_cannot_answer_leave_nothing_behind(root: Path, tmp_path: Path) -> None:
+    python, packages = _layered(tmp_path)
+    discard(candidate_layers("gpu", packages, python, root))
+    assert not (root / "gpu").exists()
+    with pytest.raises(DomainError, match="has no vLLM installed"):
+        candidate_layers("gpu", tmp_path, python, root)
+    with pytest.raises(DomainError, match="does not answer"):
+        candidate_layers("gpu", packages, tmp_path / "nothing", root)
+    assert not (root / "gpu").exists()
+
+
+def test_what_an_image_brings_without_a_record_is_named(root: Path, tmp_path: Path) -> None:
+    python, packages = _layered(tmp_path)
+    below = next(tmp_path.glob("image/lib/*/site-packages"))
+    (below / "apt_pkg-1.0.dist-info").mkdir()
+    (below / "leads.pth").write_text("/somewhere/else\n")
+    altered = candidate_layers("gpu", packages, python, root).altered
+    assert any(note.startswith("apt_pkg-1.0 (without RECORD") for note in altered)
+    assert any(note.startswith("leads.pth (it leads elsewhere") for note in altered)

@@ -48,6 +48,7 @@ PASSED_VARIABLES = frozenset(
         "VLLM_LOGGING_LEVEL",
         "VLLM_NO_USAGE_STATS",
         "VLLM_SERVER_DEV_MODE",
+        "VLLM_USE_FLASHINFER_SAMPLER",
         "VLLM_USE_V2_MODEL_RUNNER",
         "XDG_CACHE_HOME",
     }

@@ -11,13 +11,17 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.parser import HeaderParser
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from app.domain.canonical import canonical_json, digest
 from app.domain.errors import DomainError
+from worker.runtimes.layers import Layers
 
 SITE_PACKAGES = ("lib/python3.*/site-packages", "lib64/python3.*/site-packages", "lib/python3.*/dist-packages")
 BORROWING = re.compile(r"(?mi)^include-system-site-packages\s*=\s*true")
@@ -80,6 +84,36 @@ def read_environment(root: Path, checked_path: Path | None = None) -> Environmen
     )
 
 
+def read_layers(root: Path, layers: Layers, checked_path: Path | None = None) -> Environment:
+    """The environment that joins ``layers``: every distribution of each, the upper one's version where both have it.
+
+    What the Python below brings without a RECORD, or leads elsewhere, is beyond the digest and named as altered.
+    """
+    checked = _Checked.load(checked_path)
+    before = dict(checked.found)
+    found: list[JsonValue] = []
+    versions: dict[str, str] = {}
+    notes = [f"{name} (it leads elsewhere)" for path in layers.below for name in _foreign(path)]
+    directories = (layers.packages, *layers.below)
+    places = [(level, p) for level, directory in enumerate(directories) for p in sorted(directory.glob("*.dist-info"))]
+    with ThreadPoolExecutor() as readers:  # tens of gigabytes, where an image brings torch and CUDA
+        read = readers.map(lambda place: _in_layer(place[0], place[1], checked), places)
+        for (level, _), (name, version, files, altered) in zip(places, read, strict=True):
+            found.append([str(level), name, version, files])
+            versions.setdefault(name, version)
+            notes += altered
+    if checked.found != before:
+        checked.save()
+    return Environment(root, layers.python, versions, digest(canonical_json(found)), tuple(notes))
+
+
+def _in_layer(level: int, dist_info: Path, checked: _Checked) -> tuple[str, str, str, list[str]]:
+    if (dist_info / "RECORD").exists():
+        return _distribution(dist_info, checked, f"{level}/")
+    name = dist_info.name.removesuffix(".dist-info")
+    return name, "", "", [f"{name} (without RECORD: its files are not known)"]
+
+
 def _site_packages(root: Path) -> list[Path]:
     """Where the one Python of ``root`` has its distributions."""
     real = {path.resolve(): path for pattern in SITE_PACKAGES for path in sorted(root.glob(pattern))}
@@ -117,18 +151,18 @@ def _foreign(directory: Path) -> Iterator[str]:
             yield path_file.name
 
 
-def _distribution(dist_info: Path, checked: _Checked) -> tuple[str, str, str, list[str]]:
+def _distribution(dist_info: Path, checked: _Checked, level: str = "") -> tuple[str, str, str, list[str]]:
     """Normalised name, version, the digest of its files, and those that are not as recorded."""
     metadata = HeaderParser().parsestr((dist_info / "METADATA").read_text(errors="replace"), headersonly=True)
     name = re.sub(r"[-_.]+", "-", str(metadata["Name"])).lower()
-    rows = list(_rows(dist_info))
+    rows, key = list(_rows(dist_info)), f"{level}{dist_info.name}"
     prefix = f"{dist_info.parent}/"
     state = digest("\n".join([*rows, *(_state(prefix, row) for row in rows)]).encode())
-    known = checked.found.get(dist_info.name)
+    known = checked.found.get(key)
     if known is None or known[0] != state:
         found = [_as_found(dist_info.parent, row) for row in rows]
         altered = [_path(row) for row, now in zip(rows, found, strict=True) if row != now]
-        known = checked.found[dist_info.name] = (state, digest("\n".join(sorted(found)).encode()), altered)
+        known = checked.found[key] = (state, digest("\n".join(sorted(found)).encode()), altered)
     return name, str(metadata["Version"]), known[1], known[2]
 
 

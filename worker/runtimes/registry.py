@@ -1,6 +1,6 @@
-"""The engine runtimes of this host by name: made here, added by path, or a container image by digest.
+"""The engine runtimes of this host by name: made here, added by path, in layers, or a container image by digest.
 
-Each is a sub-directory of the runtime root. One that was added holds only a pointer, and for an image a launcher.
+Each is a sub-directory of the runtime root. One that was added holds a pointer, and what starts it if that is ours.
 """
 
 import re
@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from app.domain.errors import DomainError
 from app.domain.vocabulary import NAME_PATTERN
 from worker.runtimes.container import launcher, parse_image
-from worker.runtimes.environment import INSTALL_REMEDY, read_environment
+from worker.runtimes.environment import INSTALL_REMEDY, Environment, read_environment, read_layers
+from worker.runtimes.layers import Layers, find_layers, join, write_start
 from worker.runtimes.recipes import RECIPES, STAMP
 
 POINTER = "runtime.json"
@@ -44,6 +45,8 @@ class RuntimeIdentity:
     image: str | None = None
     altered: tuple[str, ...] = ()
     """Files of an environment that are no longer as they were installed."""
+    layers: Layers | None = None
+    """The directories that an environment of ours joins; ``None`` where its packages are its own."""
     added_as: str | None = None
     """The digest at the time it was added; ``None`` for a runtime made here."""
 
@@ -65,7 +68,7 @@ class RuntimeIdentity:
 
 @dataclass(frozen=True, slots=True)
 class BrokenRuntime:
-    """A sub-directory of the runtime root that cannot serve, and why."""
+    """A sub-directory that cannot serve, and why."""
 
     name: str
     error: DomainError
@@ -81,6 +84,16 @@ class EnvironmentPointer(BaseModel):
     digest: str
 
 
+class LayersPointer(BaseModel):
+    """Which directories an environment of ours joins, and what was in them then."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["layers"] = "layers"
+    layers: Layers
+    digest: str
+
+
 class ContainerPointer(BaseModel):
     """An image by digest. Its version is stated by whoever added it, and checked when the image is asked."""
 
@@ -92,8 +105,8 @@ class ContainerPointer(BaseModel):
     device: Device
 
 
-Pointer = Annotated[EnvironmentPointer | ContainerPointer, Field(discriminator="kind")]
-_POINTER: TypeAdapter[EnvironmentPointer | ContainerPointer] = TypeAdapter(Pointer)
+Pointer = EnvironmentPointer | LayersPointer | ContainerPointer
+_POINTER: TypeAdapter[Pointer] = TypeAdapter(Annotated[Pointer, Field(discriminator="kind")])
 
 
 def inspect_runtime(directory: Path) -> RuntimeIdentity:
@@ -102,10 +115,13 @@ def inspect_runtime(directory: Path) -> RuntimeIdentity:
     pointer = _pointer(directory)
     if isinstance(pointer, ContainerPointer):
         return _container(directory, pointer)
+    if isinstance(pointer, LayersPointer):
+        found = _identity(directory.name, read_layers(directory, pointer.layers, checked))
+        return replace(found, added_as=pointer.digest, layers=pointer.layers)
     if isinstance(pointer, EnvironmentPointer):
-        found = _environment(directory.name, pointer.path, checked)
+        found = _identity(directory.name, read_environment(pointer.path, checked))
         return replace(found, added_as=pointer.digest)
-    return _environment(directory.name, directory, checked)
+    return _identity(directory.name, read_environment(directory, checked))
 
 
 def survey(runtime_root: Path) -> tuple[RuntimeIdentity | BrokenRuntime, ...]:
@@ -123,7 +139,32 @@ def candidate_environment(name: str, path: Path, runtime_root: Path) -> RuntimeI
     _require_free(name, runtime_root)
     if not path.is_dir():
         raise DomainError.of("path", f"{path} is not a directory", INSTALL_REMEDY)
-    found = _environment(name, path.resolve(), None)
+    return _new(_identity(name, read_environment(path.resolve())), runtime_root)
+
+
+def candidate_layers(name: str, packages: Path, python: Path, runtime_root: Path) -> RuntimeIdentity:
+    """Packages beside a Python's own, joined so that they can be asked; ``discard`` takes that back.
+
+    Raises ``DomainError``.
+    """
+    _require_free(name, runtime_root)
+    layers, directory = find_layers(python, packages), runtime_root / name
+    join(layers, directory)
+    try:
+        found = read_layers(directory, layers, runtime_root / ".checked" / f"{name}.json")
+        return _new(replace(_identity(name, found), layers=layers), runtime_root)
+    except DomainError:
+        shutil.rmtree(directory)
+        raise
+
+
+def discard(candidate: RuntimeIdentity) -> None:
+    """Take back what making the candidate wrote."""
+    if candidate.layers:
+        shutil.rmtree(candidate.root)
+
+
+def _new(found: RuntimeIdentity, runtime_root: Path) -> RuntimeIdentity:
     twin = next((other for other in inspect_runtimes(runtime_root) if other.ref == found.ref), None)
     if twin is not None:
         message = f"the same installation is already here as {twin.name}"
@@ -142,11 +183,14 @@ def candidate_container(name: str, image: str, version: str, device: Device, run
 
 
 def register(candidate: RuntimeIdentity, runtime_root: Path) -> None:
-    """Write the candidate's pointer (and an image's launcher); from then on it is found by name."""
+    """Write the candidate's pointer, with what starts it; from then on it is found by name."""
     directory = runtime_root / candidate.name
-    directory.mkdir(parents=True)
-    pointer: EnvironmentPointer | ContainerPointer
-    if candidate.image is None:
+    directory.mkdir(parents=True, exist_ok=candidate.layers is not None)
+    pointer: Pointer
+    if candidate.layers is not None:
+        pointer = LayersPointer(layers=candidate.layers, digest=candidate.digest)
+        write_start(directory)
+    elif candidate.image is None:
         pointer = EnvironmentPointer(path=candidate.root, digest=candidate.digest)
     else:
         pointer = ContainerPointer(image=candidate.image, version=candidate.version, device=candidate.device)
@@ -191,7 +235,7 @@ def _surveyed(directory: Path) -> RuntimeIdentity | BrokenRuntime:
         return BrokenRuntime(directory.name, error)
 
 
-def _pointer(directory: Path) -> EnvironmentPointer | ContainerPointer | None:
+def _pointer(directory: Path) -> Pointer | None:
     path = directory / POINTER
     if not path.exists():
         return None
@@ -201,11 +245,10 @@ def _pointer(directory: Path) -> EnvironmentPointer | ContainerPointer | None:
         raise DomainError.of("runtime", f"{path} cannot be read: {error.errors()[0]['msg']}", "add it anew") from error
 
 
-def _environment(name: str, root: Path, checked: Path | None) -> RuntimeIdentity:
-    found = read_environment(root, checked)
+def _identity(name: str, found: Environment) -> RuntimeIdentity:
     package = next((package for package in ENGINE_PACKAGES if package in found.versions), None)
     if package is None:
-        raise DomainError.of("runtime", f"{root} has no vLLM installed", INSTALL_REMEDY)
+        raise DomainError.of("runtime", f"{found.root} has no vLLM installed", INSTALL_REMEDY)
     version, torch = found.versions[package], found.versions.get("torch", ABSENT)
     is_cpu = package != "vllm" or "cpu" in f"{version} {torch}"
     return RuntimeIdentity(
@@ -214,7 +257,7 @@ def _environment(name: str, root: Path, checked: Path | None) -> RuntimeIdentity
         package=package,
         version=version,
         digest=found.digest,
-        root=root,
+        root=found.root,
         device="cpu" if is_cpu else "cuda",
         python=found.python,
         torch=torch,
