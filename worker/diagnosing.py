@@ -38,7 +38,8 @@ async def diagnose_block(bench: Bench) -> None:
     The target is asked last, so that it can be asked about every place where any arm ever left it.
     """
     evidence = await _evidence(bench)
-    asked = {arm.name: _differing(bench, evidence, arm.name) for arm in bench.manifest.candidates}
+    candidates = [arm.name for arm in bench.manifest.candidates if not arm.as_deployed]
+    asked = {name: _differing(bench, evidence, name) for name in candidates}
     asked = {arm: one for arm, one in asked.items() if one.prompts}
     if not asked:
         return

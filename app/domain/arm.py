@@ -1,6 +1,7 @@
 """An arm: target-only, or one proposer with one number of speculative tokens and the draft that it needs."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -32,6 +33,8 @@ class Arm(_Frozen):
     draft_or_speculator: DraftRef = NO_DRAFT
     speculation: Speculation
     provenance: Provenance | None = None
+    as_deployed: Literal[True] | None = None
+    """Target-only once more, with the model runner and the scheduling that the engine chooses by itself."""
 
     @property
     def speculates(self) -> bool:
@@ -57,6 +60,9 @@ def _flaws(arm: Arm) -> Iterator[Flaw]:
     if not named and method in METHODS_WITH_DRAFT:
         remedy = "name the draft model or head, with its commit or digest"
         yield Flaw(("draft_or_speculator",), f"{method} needs draft_or_speculator", remedy)
+    if arm.as_deployed and arm.speculates:
+        message = f"{method} is compared on the same model runner and scheduling as target-only"
+        yield Flaw(("as_deployed",), message, "remove it; only a second target_only arm may be as deployed")
     if arm.provenance == Provenance():
         yield Flaw(("provenance",), "it states nothing", "state a part of it, or remove it")
     if arm.provenance is not None and method not in METHODS_WITH_MODEL:

@@ -1,7 +1,8 @@
 """An arm of a manifest → the exact command and environment of its server.
 
 Arms differ only in ``ARM_FLAGS``; every other flag and every variable is stated explicitly and is
-the same, because vLLM would otherwise choose some of them by whether speculation is on.
+the same, because vLLM would otherwise choose some of them by whether speculation is on. A second
+target-only ``as_deployed`` is the one exception: what the engine then chooses is the question.
 """
 
 import json
@@ -83,13 +84,17 @@ def launch_spec(
     Raises ``ManifestRefused`` for what the engine would accept and then silently not do, and for a flag it lacks.
     """
     _refuse_silent_substitutes(manifest, arm, socket_path)
-    options = (*_common_options(manifest, tokenizer_path, socket_path), *_arm_options(arm, draft_path))
+    options = (
+        *_common_options(manifest, tokenizer_path, socket_path),
+        *_pinned_scheduling(manifest, arm),
+        *_arm_options(arm, draft_path),
+    )
     unknown = [option[0] for option in options if not _is_known(option[0], serve_flags)]
     _refuse_missing(manifest, [flag for flag in unknown if flag not in OPTIONAL_FLAGS])
     given = (option for option in options if option[0] not in unknown)
     return LaunchSpec(
         argv=(executable, "serve", target_path, *_flat(given)),
-        env=_environment(manifest, executable, cache_root, engine_cores) | _visible(devices),
+        env=_environment(manifest, executable, cache_root, engine_cores) | _runner(arm) | _visible(devices),
         socket_path=socket_path,
         served_model_name=SERVED_MODEL_NAME,
         cores=tree_cores,
@@ -146,7 +151,6 @@ def served_options(manifest: Manifest) -> tuple[Option, ...]:
         _switch("enforce-eager", on=serving.enforce_eager),
         _switch("enable-prefix-caching", on=serving.prefix_caching),
         _switch("enable-chunked-prefill", on=True),  # the engine's own choice depends on model and speculation
-        _switch("async-scheduling", on=serving.async_scheduling),
     )
 
 
@@ -154,7 +158,6 @@ def served_environment(manifest: Manifest) -> dict[str, str]:
     """The variables that decide how every arm is served, but for the cores of the host that measured."""
     space = manifest.serving.kv_cache_space_gib if on_cpu_runtime(manifest) else None
     return {
-        "VLLM_USE_V2_MODEL_RUNNER": MODEL_RUNNER_V2,
         "VLLM_USE_FLASHINFER_SAMPLER": "0",  # else what is installed decides how top-k and top-p are sampled
         "VLLM_ENABLE_STARTUP_PLAN": "0",  # its fingerprint ignores k, so that arms would share a plan
         **({} if space is None else {"VLLM_CPU_KVCACHE_SPACE": str(space)}),
@@ -164,6 +167,10 @@ def served_environment(manifest: Manifest) -> dict[str, str]:
 def on_cpu_runtime(manifest: Manifest) -> bool:
     """Whether the runtime is the build for processors."""
     return manifest.runtime.startswith(f"{CPU_RUNTIME} ")
+
+
+def _pinned_scheduling(manifest: Manifest, arm: Arm) -> tuple[Option, ...]:
+    return () if arm.as_deployed else (_switch("async-scheduling", on=manifest.serving.async_scheduling),)
 
 
 def _switch(name: str, *, on: bool) -> Option:
@@ -196,6 +203,10 @@ def _environment(manifest: Manifest, executable: str, cache_root: str, engine_co
     }
     cores = {"VLLM_CPU_OMP_THREADS_BIND": engine_cores} if on_cpu_runtime(manifest) else {}
     return {**common, **served_environment(manifest), **_private_caches(cache_root), **cores}
+
+
+def _runner(arm: Arm) -> dict[str, str]:
+    return {} if arm.as_deployed else {"VLLM_USE_V2_MODEL_RUNNER": MODEL_RUNNER_V2}
 
 
 def _visible(devices: Collection[str]) -> dict[str, str]:

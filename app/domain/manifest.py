@@ -108,9 +108,9 @@ class Manifest(_Frozen):
 
     @property
     def decided(self) -> tuple[Arm, ...]:
-        """The candidates of the declared family; the others are exploratory."""
+        """The candidates of the declared family; the others are exploratory, and what is deployed is no candidate."""
         named = self.family.comparisons
-        return tuple(a for a in self.candidates if named == ALL_ARMS or a.name in named)
+        return tuple(a for a in self.candidates if not a.as_deployed and (named == ALL_ARMS or a.name in named))
 
     def canonical(self) -> bytes:
         """The canonical bytes whose sha256 is the manifest's identity: sorted keys, defaults written out, no nulls."""
@@ -164,11 +164,11 @@ def _baseline(manifest: Manifest) -> Iterator[Flaw]:
     if manifest.purpose is Purpose.HOST_CALIBRATION:
         yield from _all_alike(manifest)
         return
-    baselines = [a.name for a in manifest.arms if a.speculation.method is Method.TARGET_ONLY]
+    baselines = [a.name for a in manifest.arms if a.speculation.method is Method.TARGET_ONLY and not a.as_deployed]
     if baselines != [BASELINE_ARM]:
         message = f"exactly one arm must be target_only, and its name must be {BASELINE_ARM}"
         yield Flaw(("arms",), message, f"add {{name: {BASELINE_ARM}, speculation: {{method: target_only}}}} once")
-    elif not manifest.candidates:
+    elif not manifest.speculative:
         yield Flaw(("arms",), "there is nothing to compare with target-only", "add at least one proposer")
 
 
@@ -178,6 +178,9 @@ def _all_alike(manifest: Manifest) -> Iterator[Flaw]:
         if arm.speculates:
             message = f"a host is calibrated with target_only alone, and {arm.name} speculates"
             yield Flaw(("arms", index, "speculation", "method"), message, "remove the arm, or set purpose to verdict")
+        if arm.as_deployed:
+            message = "a host is calibrated with servers that are all alike"
+            yield Flaw(("arms", index, "as_deployed"), message, "remove it, or set purpose to verdict")
     if BASELINE_ARM not in {arm.name for arm in manifest.arms} or not manifest.candidates:
         message = f"an A/A experiment has the arm {BASELINE_ARM} and at least one other"
         yield Flaw(("arms",), message, f"add {{name: {BASELINE_ARM}-again, speculation: {{method: target_only}}}}")
@@ -194,7 +197,7 @@ def _lossy(manifest: Manifest) -> Iterator[Flaw]:
 
 
 def _family(manifest: Manifest) -> Iterator[Flaw]:
-    named, known = manifest.family.comparisons, [a.name for a in manifest.candidates]
+    named, known = manifest.family.comparisons, [a.name for a in manifest.candidates if not a.as_deployed]
     if isinstance(named, str):
         return
     for index, name in enumerate(named):

@@ -158,6 +158,15 @@ BAD: dict[str, Bad] = {
     "draft of a method that has none": Bad(
         "arms[1].draft_or_speculator", "takes no draft", "write none", {"arms.1.draft_or_speculator": DRAFT}
     ),
+    "a proposer as deployed": Bad(
+        "arms[1].as_deployed", "same model runner", "only a second target_only", {"arms.1.as_deployed": True}
+    ),
+    "nothing but target-only": Bad(
+        "arms",
+        "nothing to compare",
+        "at least one proposer",
+        {"arms.1": {"name": "deployed", "as_deployed": True, "speculation": {"method": "target_only"}}},
+    ),
     "provenance of no draft": Bad(
         "arms[1].provenance", "no draft", "remove it", {"arms.1.provenance": {"licence": "MIT"}}
     ),

@@ -77,6 +77,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "software.kernel": _TEXT,
     "arms[].name": _NAME,
     "arms[].draft_or_speculator": _MODEL,
+    "arms[].as_deployed": st.none(),  # a second target-only: no arm here could have it
     "arms[].provenance.training_data": _TEXT,
     "arms[].provenance.target_revision": _TEXT,
     "arms[].provenance.training_cost": _TEXT,

@@ -58,3 +58,14 @@ def test_a_lossy_arm_is_never_said_to_help() -> None:
     assert "lossy" in words["other"][1]
     assert report.recommendation.arm is None
     assert "Overhead profiling" in report.recommendation.sentence
+
+
+def test_what_is_deployed_is_compared_and_not_decided_on() -> None:
+    deployed = {"name": "deployed", "as_deployed": True, "speculation": {"method": "target_only"}}
+    report = _report(arms=[*manifest_document()["arms"], deployed])
+    assert family_size(report.manifest) == 2
+    compared = [c for c in report.comparisons if c.primary and c.arm == "deployed"]
+    assert compared
+    assert all(c.p_holm is None for c in compared)
+    assert all(v.exploratory for v in report.verdicts if v.arm == "deployed")
+    assert not any(v.exploratory for v in report.verdicts if v.arm != "deployed")

@@ -10,7 +10,7 @@ from app.domain.lifecycle import RunState, SessionState
 from app.domain.observation import RequestObservation
 from app.domain.pairing import complete_blocks
 from app.domain.reconciliation import reconcile
-from app.domain.resolution import config_differences
+from app.domain.resolution import config_differences, unlike_configurations
 from app.domain.startup import ConfigSource
 from app.domain.vocabulary import NS_PER_MS, Outcome
 from tests.domain.evidence_factory import (
@@ -156,6 +156,15 @@ def test_a_difference_in_configuration_is_shown_with_both_values() -> None:
     differences = config_differences(evidence, complete_blocks(evidence))
     assert differences == {"ngram": {"model_config.dtype": ("torch.bfloat16", "torch.float32")}}
     assert any("model_config.dtype" in words for words in gates(evidence))
+
+
+def test_what_the_engine_chose_for_a_target_as_deployed_is_shown_and_breaks_nothing() -> None:
+    deployed = {"name": "deployed", "as_deployed": True, "speculation": {"method": "target_only"}}
+    evidence = make_evidence(Dials(manifest=make_manifest(arms=[*manifest_document()["arms"], deployed])))
+    evidence = replace_session(evidence, arm="deployed", block=1, resolved_config={"scheduler.async": "True"})
+    blocks = complete_blocks(evidence)
+    assert "scheduler.async" in config_differences(evidence, blocks)["deployed"]
+    assert not [*unlike_configurations(evidence, blocks, "deployed")]
 
 
 @pytest.mark.parametrize(

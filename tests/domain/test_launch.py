@@ -187,6 +187,16 @@ def test_a_pin_that_the_engine_does_not_know_refuses_the_launch(flag: str) -> No
     assert [problem.field for problem in caught.value.problems] == ["runtime"]
 
 
+def test_only_a_target_as_deployed_leaves_runner_and_scheduling_to_the_engine() -> None:
+    deployed = {"name": "deployed", "as_deployed": True, "speculation": {"method": "target_only"}}
+    of = manifest(arms=[*ARMS, deployed])
+    pinned, free = spec(0, of), spec(3, of)
+    assert {**free.env, "VLLM_USE_V2_MODEL_RUNNER": "0"} == pinned.env
+    assert "VLLM_USE_V2_MODEL_RUNNER" not in free.env
+    assert set(pinned.argv) - set(free.argv) == {"--no-async-scheduling"}
+    assert [arm.name for arm in of.decided] == ["ngram-4", "draft-4"]
+
+
 def test_every_pinned_variable_that_is_set_is_the_same_in_all_arms() -> None:
     environments = [spec(index).env for index in range(3)]
     for name in PINNED_ENVIRONMENT:
