@@ -46,7 +46,7 @@ def pack(directory: Path, archive: Path) -> str:
     """Pack a finished directory, without times or owners; returns the root digest."""
     content = (directory / INDEX).read_bytes()
     index = BundleIndex.model_validate_json(content)
-    compressor = zstandard.ZstdCompressor(LEVEL)
+    compressor = zstandard.ZstdCompressor(LEVEL, write_checksum=True)  # what no member's digest covers is covered too
     with archive.open("wb") as file, compressor.stream_writer(file) as packed, _tar(packed) as tar:
         for name in (INDEX, *(member.path for member in index.members)):
             entry = tarfile.TarInfo(name)
@@ -58,13 +58,13 @@ def pack(directory: Path, archive: Path) -> str:
 
 def root_of(archive: Path) -> str:
     """The root digest by the index alone. Raises ``BundleUnreadable``."""
-    with archive.open("rb") as file, _opened(file) as tar:
+    with archive.open("rb") as file, _opened(file) as (tar, _):
         return digest(_index_bytes(tar))
 
 
 def unpack(archive: Path, directory: Path) -> Unpacked:
     """Unpack into an empty directory and compare every digest. Raises ``BundleUnreadable``."""
-    with archive.open("rb") as file, _opened(file) as tar:
+    with archive.open("rb") as file, _opened(file) as (tar, plain):
         content = _index_bytes(tar)
         unpacked = Unpacked(digest(content), _index(content))
         _refuse_bomb(unpacked.index, archive.stat().st_size)
@@ -80,6 +80,8 @@ def unpack(archive: Path, directory: Path) -> Unpacked:
             missing.discard(entry.name)
             if problem := _unpack(tar, entry, member, directory / member.path):
                 unpacked.problems[entry.name] = problem
+        if plain.read(CHUNK_BYTES).strip(b"\0"):  # tar's padding; at its end the frame's checksum speaks, if it has one
+            raise BundleUnreadable("something follows the last member")
     for path in sorted(missing):
         unpacked.problems.setdefault(path, "missing")
     return unpacked
@@ -123,11 +125,11 @@ def _index(content: bytes) -> BundleIndex:
 
 
 @contextmanager
-def _opened(file: BinaryIO) -> Generator[tarfile.TarFile]:
+def _opened(file: BinaryIO) -> Generator[tuple[tarfile.TarFile, IO[bytes]]]:
     """A reader that turns every way in which an archive can be broken into one error."""
     try:
         with zstandard.ZstdDecompressor().stream_reader(file) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
-            yield tar
+            yield tar, plain
     except (tarfile.TarError, zstandard.ZstdError, EOFError) as error:
         raise BundleUnreadable(f"not a readable bundle: {error}") from error
 
