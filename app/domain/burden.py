@@ -157,10 +157,11 @@ def _complexity(
         yield "a library beside the engine (arctic-inference), which its runtime must hold"
     if arm.speculation.num_speculative_tokens_per_batch_size is not None:
         yield "a schedule of k by batch size, which is right for the loads that it was made for"
-    if not manifest.serving.async_scheduling and not on_cpu_runtime(manifest):
+    pinned = arm.speculates and not on_cpu_runtime(manifest)
+    if pinned and not manifest.serving.async_scheduling:
         forced = "" if method in ASYNC_METHODS else f", and the engine refuses it with {method}"
         yield f"asynchronous scheduling stays off, as in every arm here{forced}; target-only could have it"
-    if not on_cpu_runtime(manifest):
+    if pinned:
         yield "model runner V1 is stated, as for every arm here, instead of the engine's own choice"
     notices = dict.fromkeys(w.reason for s in sessions for w in s.warnings if w.effect is WarningEffect.NOTICE)
     usual = {w.reason for s in targets for w in s.warnings}

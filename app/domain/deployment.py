@@ -13,7 +13,7 @@ _LOCAL = "local:"
 
 def serve_command(manifest: Manifest, arm: Arm) -> str:
     """Environment, model and flags in one line for a shell; a local model is named by its alias."""
-    environment = (f"{name}={shlex.quote(value)}" for name, value in served_environment(manifest).items())
+    environment = (f"{name}={shlex.quote(value)}" for name, value in served_environment(manifest, arm).items())
     return " ".join(
         [*environment, "vllm serve", shlex.quote(_name(manifest.target_model)), *serve_flags(manifest, arm)]
     )
@@ -25,7 +25,7 @@ def serve_flags(manifest: Manifest, arm: Arm) -> tuple[str, ...]:
         *_pinned("--revision", manifest.target_model),
         ("--tokenizer", _name(manifest.target_tokenizer)),
         *_pinned("--tokenizer-revision", manifest.target_tokenizer),
-        *served_options(manifest),
+        *served_options(manifest, arm),
         *_speculation(arm),
     )
     return tuple(" ".join(map(shlex.quote, option)) for option in options)

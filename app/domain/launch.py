@@ -85,8 +85,7 @@ def launch_spec(
     """
     _refuse_silent_substitutes(manifest, arm, socket_path)
     options = (
-        *_common_options(manifest, tokenizer_path, socket_path),
-        *_pinned_scheduling(manifest, arm),
+        *_common_options(manifest, arm, tokenizer_path, socket_path),
         *_arm_options(arm, draft_path),
     )
     unknown = [option[0] for option in options if not _is_known(option[0], serve_flags)]
@@ -94,7 +93,7 @@ def launch_spec(
     given = (option for option in options if option[0] not in unknown)
     return LaunchSpec(
         argv=(executable, "serve", target_path, *_flat(given)),
-        env=_environment(manifest, executable, cache_root, engine_cores) | _runner(arm) | _visible(devices),
+        env=_environment(manifest, arm, executable, cache_root, engine_cores) | _visible(devices),
         socket_path=socket_path,
         served_model_name=SERVED_MODEL_NAME,
         cores=tree_cores,
@@ -125,20 +124,20 @@ def _refuse_silent_substitutes(manifest: Manifest, arm: Arm, socket_path: str) -
         raise ManifestRefused(*problems)
 
 
-def _common_options(manifest: Manifest, tokenizer_path: str, socket_path: str) -> tuple[Option, ...]:
+def _common_options(manifest: Manifest, arm: Arm, tokenizer_path: str, socket_path: str) -> tuple[Option, ...]:
     return (
         ("--tokenizer", tokenizer_path),
         ("--served-model-name", SERVED_MODEL_NAME),
         ("--uds", socket_path),
-        *served_options(manifest),
+        *served_options(manifest, arm),
         ("--enable-per-request-metrics",),
         ("--enable-prompt-tokens-details",),
         ("--disable-uvicorn-access-log",),
     )
 
 
-def served_options(manifest: Manifest) -> tuple[Option, ...]:
-    """What every arm is served with, and whoever deploys one must be, too; the rest of a launch is for measuring."""
+def served_options(manifest: Manifest, arm: Arm) -> tuple[Option, ...]:
+    """What the arm is served with, and whoever deploys it must take, too; the rest of a launch is for measuring."""
     serving = manifest.serving
     return (
         ("--dtype", serving.dtype),
@@ -151,13 +150,15 @@ def served_options(manifest: Manifest) -> tuple[Option, ...]:
         _switch("enforce-eager", on=serving.enforce_eager),
         _switch("enable-prefix-caching", on=serving.prefix_caching),
         _switch("enable-chunked-prefill", on=True),  # the engine's own choice depends on model and speculation
+        *(() if arm.as_deployed else (_switch("async-scheduling", on=serving.async_scheduling),)),
     )
 
 
-def served_environment(manifest: Manifest) -> dict[str, str]:
-    """The variables that decide how every arm is served, but for the cores of the host that measured."""
+def served_environment(manifest: Manifest, arm: Arm) -> dict[str, str]:
+    """The variables that decide how the arm is served, but for the cores of the host that measured."""
     space = manifest.serving.kv_cache_space_gib if on_cpu_runtime(manifest) else None
     return {
+        **({} if arm.as_deployed else {"VLLM_USE_V2_MODEL_RUNNER": MODEL_RUNNER_V2}),
         "VLLM_USE_FLASHINFER_SAMPLER": "0",  # else what is installed decides how top-k and top-p are sampled
         "VLLM_ENABLE_STARTUP_PLAN": "0",  # its fingerprint ignores k, so that arms would share a plan
         **({} if space is None else {"VLLM_CPU_KVCACHE_SPACE": str(space)}),
@@ -167,10 +168,6 @@ def served_environment(manifest: Manifest) -> dict[str, str]:
 def on_cpu_runtime(manifest: Manifest) -> bool:
     """Whether the runtime is the build for processors."""
     return manifest.runtime.startswith(f"{CPU_RUNTIME} ")
-
-
-def _pinned_scheduling(manifest: Manifest, arm: Arm) -> tuple[Option, ...]:
-    return () if arm.as_deployed else (_switch("async-scheduling", on=manifest.serving.async_scheduling),)
 
 
 def _switch(name: str, *, on: bool) -> Option:
@@ -189,7 +186,7 @@ def _flat(options: Iterable[Option]) -> tuple[str, ...]:
     return tuple(word for option in options for word in option)
 
 
-def _environment(manifest: Manifest, executable: str, cache_root: str, engine_cores: str) -> dict[str, str]:
+def _environment(manifest: Manifest, arm: Arm, executable: str, cache_root: str, engine_cores: str) -> dict[str, str]:
     runtime_bin = executable.rpartition("/")[0]
     common = {
         "PATH": f"{runtime_bin}:{_SYSTEM_PATH}",
@@ -202,11 +199,7 @@ def _environment(manifest: Manifest, executable: str, cache_root: str, engine_co
         "SPT_NOENV": "1",  # else the engine's titles overwrite the environment by which its orphans are found
     }
     cores = {"VLLM_CPU_OMP_THREADS_BIND": engine_cores} if on_cpu_runtime(manifest) else {}
-    return {**common, **served_environment(manifest), **_private_caches(cache_root), **cores}
-
-
-def _runner(arm: Arm) -> dict[str, str]:
-    return {} if arm.as_deployed else {"VLLM_USE_V2_MODEL_RUNNER": MODEL_RUNNER_V2}
+    return {**common, **served_environment(manifest, arm), **_private_caches(cache_root), **cores}
 
 
 def _visible(devices: Collection[str]) -> dict[str, str]:

@@ -71,12 +71,28 @@ def recommend(
         regimes = tuple(_by_regime(manifest, verdicts))
         sentence = f"{_no_arm(manifest, verdicts, regimes)}{_both(schedules)}"
         return answer.model_copy(update={"sentence": sentence, "by_regime": regimes})
+    deployed = next((one for one in weighed if one.standing is Standing.AS_DEPLOYED), None)
+    if deployed is not None and not _loses(deployed):
+        return answer.model_copy(update={"sentence": _no_faster(verdicts, first, deployed)})
     arm = next(a for a in manifest.candidates if a.name == first.arm)
     fresh = len(manifest.decided) == 1
     said = _deploy(verdicts, first) if fresh else _confirm(manifest, verdicts, first, picked)
     others = "".join(f" {one.arm} is {_aside(one)}." for one in weighed if one.standing in _SAID)
     named = {"arm": arm.name} if fresh else {"candidate": arm.name}
     return answer.model_copy(update={"sentence": f"{said}{others}", **named, **_to_copy(manifest, arm)})
+
+
+def _loses(deployed: Weighed) -> bool:
+    """Whether the first choice is shown to be faster than target-only is without the settings that arms share."""
+    against = deployed.against_first
+    return against is not None and against.high is not None and against.high < 1
+
+
+def _no_faster(verdicts: Sequence[Verdict], first: Weighed, deployed: Weighed) -> str:
+    return (
+        f"Keep target-only: {first.arm} helps on {_where(verdicts, first.arm)} where both have the same model runner "
+        f"and scheduling, but it is not shown to be faster than target-only as it would be deployed ({deployed.arm})."
+    )
 
 
 _SAID = frozenset({Standing.TIED, Standing.BEATEN, Standing.FEWER, Standing.MIXED})

@@ -39,6 +39,7 @@ class Standing(StrEnum):
     HURTS = "hurts and helps nowhere"
     NOT_SHOWN = "not shown to help"
     INVALID = "invalid"
+    AS_DEPLOYED = "target-only as it would be deployed"
     EXPLORATORY = "outside the declared family"
 
 
@@ -165,7 +166,8 @@ def _weighed(
     pairs: int,
 ) -> Weighed:
     is_first = first is not None and case.arm.name == first.arm.name
-    against = None if first is None or is_first or not case.eligible else _against(manifest, case, first, pairs)
+    rival = case.eligible or case.arm.as_deployed
+    against = None if first is None or is_first or not rival else _against(manifest, case, first, pairs)
     standing = Standing.FIRST if is_first else _standing(case, first, against, is_decided=is_decided)
     words = tuple(_words(manifest, case, comparisons))
     return Weighed(
@@ -182,7 +184,7 @@ def _weighed(
 
 def _standing(case: _Case, first: _Case | None, against: Estimate | None, *, is_decided: bool) -> Standing:
     if not is_decided:
-        return Standing.EXPLORATORY
+        return Standing.AS_DEPLOYED if case.arm.as_deployed else Standing.EXPLORATORY
     if VerdictWord.INVALID in case.words:
         return Standing.INVALID
     if VerdictWord.HURTS in case.words:

@@ -22,7 +22,8 @@ MEASURING = {
 """What a launch has only so that it can be measured."""
 PATHS = {"--tokenizer", "--speculative-config"}
 """Values that name a directory of the worker."""
-OF_THE_HOST = {"VLLM_CPU_OMP_THREADS_BIND"}
+DECIDING = {*PINNED_ENVIRONMENT, "VLLM_USE_FLASHINFER_SAMPLER"} - {"VLLM_CPU_OMP_THREADS_BIND"}
+"""Variables that decide how it is served, but for the cores of the host."""
 HUB = f"org/target@{'1' * 40}"
 
 
@@ -43,8 +44,7 @@ def test_it_has_every_flag_of_the_launch_with_the_same_value(index: int, quantiz
     assert {k: v for k, v in deployed.items() if k not in PATHS} == {
         k: v for k, v in measured.items() if k not in MEASURING | PATHS
     }
-    pinned = {name: value for name, value in spec(index, of).env.items() if name in PINNED_ENVIRONMENT}
-    assert environment == {name: value for name, value in pinned.items() if name not in OF_THE_HOST}
+    assert environment == {name: value for name, value in spec(index, of).env.items() if name in DECIDING}
 
 
 def test_speculation_is_the_measured_one_with_the_drafts_own_name() -> None:

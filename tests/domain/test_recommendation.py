@@ -16,6 +16,7 @@ from tests.domain.evidence_factory import (
     find_run,
     make_evidence,
     make_manifest,
+    make_observation,
     manifest_document,
     replace_run,
     replace_session,
@@ -193,3 +194,40 @@ def test_on_a_gpu_the_forced_engine_settings_are_part_of_the_price(method: str, 
     (weighed,) = build_report(make_evidence(Dials(speedup=FASTER, manifest=manifest))).recommendation.weighed
     assert any(words in one for one in weighed.burden.complexity)
     assert any("model runner V1" in one for one in weighed.burden.complexity)
+
+
+DEPLOYED: dict[str, Any] = {"name": "deployed", "as_deployed": True, "speculation": {"method": "target_only"}}
+
+
+def against_deployed(speed: float) -> Report:
+    """Ngram is 1.3 times target-only's speed; target-only as deployed is ``speed`` times."""
+    manifest = make_manifest(arms=[*manifest_document()["arms"], DEPLOYED])
+    evidence = make_evidence(Dials(speedup=FASTER, manifest=manifest))
+    for session in [s for s in evidence.sessions if s.arm == "deployed"]:
+        alone = {"model_config.dtype": "torch.bfloat16", "speculative_config": "null"}
+        evidence = replace_session(evidence, arm="deployed", block=session.block, resolved_config=alone)
+    for run in [r for r in evidence.runs if r.arm == "deployed"]:
+        plain = find_run(evidence, arm="target-only", block=run.block, load=run.load)
+        quick = tuple(make_observation(o.request_id, due_ns=o.due_ns, speed=speed) for o in plain.observations)
+        evidence = replace_run(
+            evidence, arm="deployed", block=run.block, load=run.load, observations=quick, counters=plain.counters
+        )
+    return build_report(evidence)
+
+
+def test_an_arm_that_only_beats_target_only_with_its_hands_tied_is_not_recommended() -> None:
+    report = against_deployed(1.3)
+    assert standing(report, "deployed").standing is Standing.AS_DEPLOYED
+    assert (report.recommendation.arm, report.recommendation.command) == (None, "")
+    assert (
+        "not shown to be faster than target-only as it would be deployed (deployed)" in report.recommendation.sentence
+    )
+
+
+def test_an_arm_that_beats_it_as_deployed_too_is() -> None:
+    report = against_deployed(1.05)
+    assert report.recommendation.arm == "ngram"
+    against = standing(report, "deployed").against_first
+    assert against is not None
+    assert against.high is not None
+    assert against.high < 1
