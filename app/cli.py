@@ -130,9 +130,12 @@ def show_report(
     as_json: AsJson = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="The whole report as Markdown.")] = False,
     as_html: Annotated[bool, typer.Option("--html", help="The whole report as one HTML file to print.")] = False,
+    against: Annotated[
+        str | None, typer.Option("--against", help="Another experiment whose pins these are held against.")
+    ] = None,
     url: Url = LOCAL_URL,
 ) -> None:
-    """Print the verdict table, or the whole report as JSON, Markdown or HTML."""
+    """Print the verdict table, or the whole report as JSON, Markdown or HTML; EXPIRED where its pins have changed."""
     from rich.console import Console
 
     from app.client import Service
@@ -140,9 +143,9 @@ def show_report(
 
     with refusals(as_json=as_json), Service(url) as service:
         if as_markdown or as_html:
-            typer.echo(service.printed(experiment_id, "md" if as_markdown else "html"), nl=False)
+            typer.echo(service.printed(experiment_id, "md" if as_markdown else "html", against), nl=False)
             return
-        report = service.report(experiment_id)
+        report = service.report(experiment_id, against)
     if as_json:
         typer.echo(report.model_dump_json(indent=2))
     else:
@@ -151,7 +154,7 @@ def show_report(
 
 @app.command()
 def gate(experiment_id: ExperimentId, *, url: Url = LOCAL_URL) -> None:
-    """Exit with 3 if any verdict is HURTS or INVALID; with 1 while there is no verdict."""
+    """Exit with 3 if any verdict is HURTS or INVALID, or all are EXPIRED; with 1 while there is no verdict."""
     from rich.console import Console
 
     from app.client import Service
@@ -162,7 +165,8 @@ def gate(experiment_id: ExperimentId, *, url: Url = LOCAL_URL) -> None:
         if report.interim:
             raise DomainError.of("experiment", "blocks are missing, so there is no verdict", "wait for the last block")
     print_verdicts(Console(), report)
-    if any(verdict.word in {VerdictWord.HURTS, VerdictWord.INVALID} for verdict in report.verdicts):
+    bad = any(verdict.word in {VerdictWord.HURTS, VerdictWord.INVALID} for verdict in report.verdicts)
+    if bad or report.expired:
         raise typer.Exit(EXIT_GATE)
 
 

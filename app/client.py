@@ -77,15 +77,15 @@ class Service:
         """Delete an experiment that has ended, with all its evidence."""
         return self._call("DELETE", f"/experiments/{experiment_id}")
 
-    def report(self, experiment_id: str) -> "Report":
-        """The whole report of an experiment."""
+    def report(self, experiment_id: str, against: str | None = None) -> "Report":
+        """The whole report of an experiment, held against what workers published or against another experiment."""
         from app.domain.report import Report  # noqa: PLC0415  (as above)
 
-        return Report.model_validate(self._call("GET", f"/experiments/{experiment_id}/report"))
+        return Report.model_validate(self._call("GET", f"/experiments/{experiment_id}/report", params=_held(against)))
 
-    def printed(self, experiment_id: str, suffix: Literal["md", "html"]) -> str:
+    def printed(self, experiment_id: str, suffix: Literal["md", "html"], against: str | None = None) -> str:
         """The report as Markdown or as one HTML file."""
-        return self._request("GET", f"/experiments/{experiment_id}/report.{suffix}").text
+        return self._request("GET", f"/experiments/{experiment_id}/report.{suffix}", params=_held(against)).text
 
     def capabilities(self) -> list[Problem]:
         """What each worker published last."""
@@ -143,6 +143,10 @@ class Service:
     def _unreachable(self, error: httpx.TransportError) -> Problem:
         remedy = "start the service with `verdraft up`, or name another with --url or VERDRAFT_URL"
         return problem("The service cannot be reached", FieldProblem("url", f"{self.url}: {error}", remedy))
+
+
+def _held(against: str | None) -> dict[str, str]:
+    return {} if against is None else {"against": against}
 
 
 def _accelerator(host: str, name: str) -> str:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from app.domain.report import ArmResult, Estimate, Recommendation, Report, Verdict
+from app.domain.rests_on import Standing
 from app.domain.vocabulary import VerdictWord
 
 HEADINGS = ("arm", "workload", "load", "verdict", "ratio [interval]", "acceptance", "mismatches", "metric")
@@ -21,6 +22,8 @@ _STYLES = {
 def print_verdicts(console: Console, report: Report) -> None:
     """Print the verdict table of a report; an interim or exploratory one says so in its title."""
     console.print(Text(_title(report), style="bold"), soft_wrap=True)
+    if report.expiry and report.expiry.standing is not Standing.CURRENT:
+        console.print(Text(report.expiry.sentence, style="bold magenta"), soft_wrap=True)
     for line in _lines(report):
         console.print(line, soft_wrap=True)
     for reason, where in _reasons(report):
@@ -63,6 +66,7 @@ def _lines(report: Report) -> Iterator[Text]:
 def _cells(report: Report, verdict: Verdict, results: dict[tuple[str, str, str], ArmResult]) -> tuple[str, ...]:
     key = (verdict.arm, verdict.workload, verdict.load)
     word = f"{verdict.word} (exploratory)" if verdict.exploratory else str(verdict.word)
+    word = f"EXPIRED {word}" if report.expired else word
     numbers = (estimate_text(verdict.ratio), _acceptance(results.get(key)), _mismatches(report, verdict.arm))
     return (*key, word, *numbers, verdict.metric)
 
@@ -71,7 +75,11 @@ def _title(report: Report) -> str:
     done = f"{report.blocks_complete} of {report.blocks_planned} blocks"
     if report.interim:
         return f"INTERIM after {done}: not a decision"
-    return f"Verdict after {done}" + (" (EXPLORATORY: fewer than five blocks)" if report.exploratory else "")
+    stamps = [
+        *(["EXPIRED"] if report.expired else []),
+        *(["EXPLORATORY: fewer than five blocks"] if report.exploratory else []),
+    ]
+    return f"Verdict after {done}" + (f" ({'; '.join(stamps)})" if stamps else "")
 
 
 def estimate_text(estimate: Estimate | None) -> str:

@@ -31,27 +31,33 @@ def comparison_service(request: Request, database: DatabaseDep, settings: Settin
     return ComparisonService(database, cast("ReportCache", request.app.state.reports), settings)
 
 
+Against = Annotated[
+    str | None,
+    Query(
+        description="Another experiment that the pins are held against, instead of the hosts that workers published."
+    ),
+]
 ServiceDep = Annotated[ComparisonService, Depends(comparison_service)]
 
 
 @router.get("/report", response_model=Report)
-async def read_report(experiment_id: str, service: ServiceDep) -> Response:
-    """Verdicts with the numbers behind them; ``interim`` until every block is complete."""
-    known = await service.known(experiment_id)
+async def read_report(experiment_id: str, service: ServiceDep, against: Against = None) -> Response:
+    """Verdicts with the numbers behind them, ``interim`` until all blocks are complete; ``expiry``: do they hold?"""
+    known = await service.dated(experiment_id, against)
     return Response(known.document, media_type="application/json")
 
 
 @router.get("/report.md", response_class=PlainTextResponse)
-async def read_markdown(experiment_id: str, service: ServiceDep) -> Response:
+async def read_markdown(experiment_id: str, service: ServiceDep, against: Against = None) -> Response:
     """The report as Markdown: the answer first, every number with its interval, n and method at the end."""
-    content = await asyncio.to_thread(markdown, await service.report(experiment_id))
+    content = await asyncio.to_thread(markdown, (await service.dated(experiment_id, against)).report)
     return PlainTextResponse(content, media_type="text/markdown")
 
 
 @router.get("/report.html", response_class=HTMLResponse)
-async def read_printable(experiment_id: str, service: ServiceDep) -> Response:
+async def read_printable(experiment_id: str, service: ServiceDep, against: Against = None) -> Response:
     """The same as one HTML file to print or send; it loads nothing."""
-    content = await asyncio.to_thread(printable, await service.report(experiment_id))
+    content = await asyncio.to_thread(printable, (await service.dated(experiment_id, against)).report)
     return HTMLResponse(content, headers={"Content-Security-Policy": POLICY})
 
 

@@ -30,9 +30,12 @@ from app.domain.canonical import canonical_json, canonical_model, digest
 from app.domain.errors import NotFound
 from app.domain.evidence import ExperimentEvidence
 from app.domain.host_noise import HostNoise, host_noise
-from app.domain.report import ANALYSIS_VERSION, Report, build_report
+from app.domain.report import ANALYSIS_VERSION, Report, build_report, with_expiry
+from app.domain.rests_on import Expiry, against_experiment, against_hosts
 from app.evidence.repository import CommittedBlock, EvidenceRepository
+from app.evidence.views.repository import EvidenceViews
 from app.figures import FIGURES
+from app.preflight.hosts import hosts_of
 from app.settings import Settings
 
 REPORTS_KEPT: Final = 32
@@ -109,6 +112,25 @@ class ComparisonService:
             experiment = await resolve(session, reference)
             key = await _key(session, experiment)
         return await self._known(experiment, key, lambda: self._computed(experiment))
+
+    async def dated(self, reference: str, against: str | None = None) -> KnownReport:
+        """As ``known``, with what it says of its own expiry at this moment: of the hosts, or of another experiment."""
+        known = await self.known(reference)
+        expiry = await self.expiry(known.report, against)
+        if expiry is None:
+            return known
+        return KnownReport(known.report.model_copy(update={"expiry": expiry}), with_expiry(known.document, expiry))
+
+    async def expiry(self, report: Report, against: str | None = None) -> Expiry | None:
+        """``None`` while blocks are missing and nothing is decided. Raises ``NotFound`` for an unknown experiment."""
+        if against is not None:
+            other = await self.report(against)
+            return against_experiment(report.manifest, other.manifest, report.analysis_version, other.analysis_version)
+        if report.interim:
+            return None
+        async with self._database.reader() as session:
+            hosts = hosts_of(await EvidenceViews(session).capabilities())
+        return against_hosts(report.manifest, hosts)
 
     async def host_noise(self, report: Report) -> HostNoise | None:
         """By the newest A/A experiment on the same kind of host, runtime and target; ``None`` without one."""

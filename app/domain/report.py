@@ -15,6 +15,7 @@ from app.domain.arm_memory import ArmMemory, arm_memory
 from app.domain.attrition import Attrition, attrition
 from app.domain.brackets import Crossover, Knee, crossovers, knees
 from app.domain.burden import burden
+from app.domain.canonical import canonical_model
 from app.domain.caveats import not_shown
 from app.domain.comparison import MetricComparison, compare
 from app.domain.condition import Condition, expand
@@ -37,6 +38,7 @@ from app.domain.pairing import ALL, CompleteBlocks, complete_blocks, strata_of
 from app.domain.recommendation import Recommendation, recommend
 from app.domain.reconciliation import Reconciliation
 from app.domain.resolution import config_differences
+from app.domain.rests_on import Expiry, Pin, Standing, pins_of
 from app.domain.results import ArmResult, arm_results
 from app.domain.sampling_equality import SampledEquality
 from app.domain.sampling_evidence import sampled_equality
@@ -133,6 +135,15 @@ class Report(_Frozen):
     """Arm → resolved field → (target-only, arm), for fields outside the allowed set; each makes the arm INVALID."""
     not_shown: tuple[str, ...]
     """What this experiment cannot tell, in words."""
+    pins: tuple[Pin, ...] = ()
+    """What it rests on, and what would end it."""
+    expiry: Expiry | None = None
+    """Whether that still holds at the moment of asking: who serves a report adds it, no evidence has it."""
+
+    @property
+    def expired(self) -> bool:
+        """Whether it speaks of what is no longer there."""
+        return self.expiry is not None and self.expiry.standing is Standing.EXPIRED
 
 
 def build_report(evidence: ExperimentEvidence) -> Report:
@@ -202,7 +213,16 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         devices=tuple({d.uuid: d for s in evidence.sessions for d in s.devices}.values()),
         config_differences=config_differences(evidence, blocks),
         not_shown=not_shown(evidence, blocks, len(verification.mismatches), set(saturation.values())),
+        pins=pins_of(manifest, ANALYSIS_VERSION),
     )
+
+
+def with_expiry(document: bytes, expiry: Expiry) -> bytes:
+    """A report's canonical JSON with it: that of a large report is not made again for each who asks."""
+    before, found, after = document.partition(b'"expiry":null')  # no text can hold it: its quotes would be escaped
+    if not found:
+        raise ValueError("the document has no place for it")
+    return before + b'"expiry":' + canonical_model(expiry) + after
 
 
 class _Reasons(NamedTuple):

@@ -43,8 +43,10 @@ async def list_experiments(request: Request, source: Source, cursor: Sha256 | No
     """Every experiment with its state, and the verdicts of those that are over."""
     listed = await source.experiments.page(cursor, EXPERIMENTS_SHOWN)
     decided = {e.id for e in listed.items if is_over(e.state) and e.blocks_complete}
-    verdicts = {e.id: (await source.comparisons.report(e.id)).verdicts if e.id in decided else () for e in listed.items}
-    context = {"experiments": listed.items, "verdicts": verdicts, "following": listed.next_cursor}
+    reports = {e.id: (await source.comparisons.dated(e.id)).report for e in listed.items if e.id in decided}
+    verdicts = {e.id: reports[e.id].verdicts if e.id in decided else () for e in listed.items}
+    expired = {experiment for experiment, report in reports.items() if report.expired}
+    context = {"experiments": listed.items, "verdicts": verdicts, "expired": expired, "following": listed.next_cursor}
     return page(request, "experiments.html", context)
 
 
@@ -79,7 +81,7 @@ async def show_comparison(
 ) -> Response:
     """Arms by stratum and load with intervals; the query is the page's whole state."""
     experiment = await source.experiments.read(prefix)
-    report = await source.comparisons.report(experiment.id)
+    report = (await source.comparisons.dated(experiment.id)).report
     query.check(report)
     axis, groups = compare.comparison_groups(report, query)
     verdict_axis, verdicts = compare.verdict_groups(report)
@@ -168,7 +170,7 @@ async def _live_context(source: Readings, prefix: str) -> dict[str, Any]:
     experiment = await source.experiments.read(prefix)
     manifest = await source.experiments.manifest(experiment.id)
     sessions, runs = await source.runs.sessions(experiment.id), await source.runs.runs(experiment.id)
-    report = await source.comparisons.report(experiment.id) if experiment.blocks_complete else None
+    report = (await source.comparisons.dated(experiment.id)).report if experiment.blocks_complete else None
     axis, groups = compare.verdict_groups(report) if report else (None, [])
     return {
         "experiment": experiment,

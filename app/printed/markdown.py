@@ -67,6 +67,8 @@ def _answer(report: Report) -> Iterator[str]:
         *([f"interim: {report.blocks_complete} of {report.blocks_planned} blocks"] if report.interim else []),
         *(["exploratory: no decision"] if report.exploratory else []),
     ]
+    if report.expired and report.expiry:
+        stamps.insert(0, report.expiry.sentence)
     if stamps:
         yield f"**{escaped('; '.join(stamps))}**"
         yield ""
@@ -93,11 +95,12 @@ def _weighed(weighed: Sequence[Weighed]) -> Iterator[str]:
 def _verdicts(report: Report) -> Iterator[str]:
     yield from _section("Verdicts")
     head = ("arm", "workload", "load", "regime", "verdict", "ratio", "metric", "reasons")
-    yield from _table(head, map(_verdict, report.verdicts))
+    yield from _table(head, (_verdict(verdict, expired=report.expired) for verdict in report.verdicts))
 
 
-def _verdict(verdict: Verdict) -> Cells:
+def _verdict(verdict: Verdict, *, expired: bool) -> Cells:
     word = f"{verdict.word} (exploratory)" if verdict.exploratory else verdict.word
+    word = f"EXPIRED {word}" if expired else word
     ratio, why = told(verdict.ratio, unit=False), "; ".join(verdict.reasons)
     where = (verdict.arm, verdict.workload, verdict.load, verdict.regime)
     return (*map(escaped, (*where, word)), ratio, escaped(verdict.metric), escaped(why))
@@ -186,21 +189,13 @@ def _not_shown(report: Report) -> Iterator[str]:
 
 
 def _pins(report: Report) -> Iterator[str]:
-    yield from _section("What was measured")
-    manifest = report.manifest
-    yield from _table(
-        ("what", "pinned as"),
-        (
-            ("experiment", f"`{report.experiment}`"),
-            ("analysis", escaped(report.analysis_version)),
-            ("target", escaped(manifest.target_model)),
-            ("tokenizer", escaped(manifest.target_tokenizer)),
-            ("runtime", escaped(manifest.runtime)),
-            ("hardware", escaped(f"{manifest.hardware.count} x {manifest.hardware.accelerator}")),
-            *((escaped(f"arm {arm.name}"), escaped(arm.draft_or_speculator)) for arm in manifest.arms),
-            *((escaped(f"workload {w.name}"), f"`{w.trace}`") for w in manifest.workloads),
-        ),
-    )
+    """What it rests on, and what ends it; then whether that was so when it was printed."""
+    yield from _section("What it rests on")
+    rows = ((escaped(pin.what), escaped(pin.value), escaped(pin.expires)) for pin in report.pins)
+    yield from _table(("what", "pinned as", "expires with"), (("experiment", f"`{report.experiment}`", ""), *rows))
+    if report.expiry:
+        yield ""
+        yield escaped(report.expiry.sentence)
 
 
 def _every_number(report: Report) -> Iterator[str]:
