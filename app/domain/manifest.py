@@ -49,6 +49,9 @@ __all__ = [
 
 FORMAT: Final = "verdraft/manifest/v0"
 RUNS_MAX: Final = 20_000
+LOOK_MIN: Final = 5
+"""Blocks below which nothing is decided."""
+LOOKS_MAX: Final = 4
 
 
 class _Frozen(BaseModel):
@@ -75,6 +78,10 @@ class Manifest(_Frozen):
     workloads: Annotated[tuple[WorkloadRef, ...], Field(min_length=1, max_length=32)]
     loads: Annotated[tuple[LoadPoint, ...], Field(min_length=1, max_length=32)]
     blocks: Annotated[int, Field(ge=1, le=100)]
+    looks: (
+        Annotated[tuple[Annotated[int, Field(ge=LOOK_MIN)], ...], Field(min_length=1, max_length=LOOKS_MAX)] | None
+    ) = None
+    """Blocks after which it may stop before the end; absent: it never does."""
     schedule_seed: Annotated[int, Field(ge=0, lt=2**63)]
     session_policy: Literal["per_arm"] = "per_arm"
     slo: Slo
@@ -143,6 +150,7 @@ def _flaws(manifest: Manifest) -> Iterator[Flaw]:
     yield from _baseline(manifest)
     yield from _lossy(manifest)
     yield from _family(manifest)
+    yield from _looks(manifest)
     yield from _size(manifest)
 
 
@@ -194,6 +202,15 @@ def _lossy(manifest: Manifest) -> Iterator[Flaw]:
             message = f"{mode} is lossy: it lets tokens pass that the target would not have chosen"
             remedy = "use standard, or state purpose: overhead_profiling, which bars any claim about outputs"
             yield Flaw(("arms", index, "speculation", "rejection_sampling"), message, remedy)
+
+
+def _looks(manifest: Manifest) -> Iterator[Flaw]:
+    """In order, and before the end: the end is a look of its own."""
+    looks = manifest.looks or ()
+    for index, (before, look) in enumerate(zip((0, *looks), looks, strict=False)):
+        if not before < look < manifest.blocks:
+            message = f"a look after {look} blocks is not after the one before it and before the end, {manifest.blocks}"
+            yield Flaw(("looks", index), message, f"let looks rise from {LOOK_MIN} and stay below blocks")
 
 
 def _family(manifest: Manifest) -> Iterator[Flaw]:

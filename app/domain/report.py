@@ -10,44 +10,42 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from app.domain.answers import look_at_answers
 from app.domain.arm_memory import ArmMemory, arm_memory
 from app.domain.attrition import Attrition, attrition
 from app.domain.brackets import Crossover, Knee, crossovers, knees
 from app.domain.burden import burden
 from app.domain.canonical import canonical_model
 from app.domain.caveats import not_shown
-from app.domain.comparison import MetricComparison, compare
+from app.domain.comparison import MetricComparison
 from app.domain.condition import Condition, expand
 from app.domain.control import Control
 from app.domain.correct_answers import CorrectAnswers
-from app.domain.correctness import MISMATCHES_LISTED, Correctness, verify
+from app.domain.correctness import MISMATCHES_LISTED, Correctness
 from app.domain.counterfactual import CounterfactualK, Headroom, counterfactuals, headroom
 from app.domain.degenerate import DegenerateAnswers
 from app.domain.device import Device
 from app.domain.evidence import ExperimentEvidence
 from app.domain.explanation import Explanation, explain
-from app.domain.gates import ControlSummary, controls_of, experiment_controls, findings, reconcile_all, summaries
+from app.domain.gates import ControlSummary, experiment_controls, findings, reconcile_all, summaries
 from app.domain.greedy_mismatch import Mismatch
+from app.domain.judged import LookTaken, judge
 from app.domain.k_schedule import KSchedule, k_schedules
 from app.domain.losslessness import Losslessness, losslessness
 from app.domain.manifest import Manifest
 from app.domain.mechanism import Mechanism, mechanism
 from app.domain.output_length import with_output_lengths
-from app.domain.pairing import ALL, CompleteBlocks, complete_blocks, strata_of
+from app.domain.pairing import ALL, CompleteBlocks, strata_of
 from app.domain.recommendation import Recommendation, recommend
 from app.domain.reconciliation import Reconciliation
 from app.domain.resolution import config_differences
 from app.domain.rests_on import Expiry, Pin, Standing, pins_of
 from app.domain.results import ArmResult, arm_results
 from app.domain.sampling_equality import SampledEquality
-from app.domain.sampling_evidence import sampled_equality
-from app.domain.saturation import saturations
 from app.domain.selection import Selection, selection
 from app.domain.servers import DraftCost, SessionSummary, draft_cost, session_summary
 from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import Estimate
-from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict, decide
+from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict
 from app.domain.weighing import weigh
 
 __all__ = [
@@ -91,6 +89,11 @@ class Report(_Frozen):
     """True below five planned blocks: every verdict is marked."""
     blocks_planned: int
     blocks_complete: int
+    """Those that the report is about: of an experiment that stopped at a look, the blocks of that look."""
+    confidence: float | None = None
+    """Of the family and its intervals: the declared one, less what earlier looks could spend."""
+    looks: tuple[LookTaken, ...] = ()
+    """The planned looks that were due; empty without any."""
     strata: dict[str, tuple[str, ...]]
     """Workload → its strata, ``all`` first."""
     verdicts: tuple[Verdict, ...]
@@ -151,31 +154,17 @@ def build_report(evidence: ExperimentEvidence) -> Report:
 
     Raises ``EvidenceRefused`` where an observation is impossible (an interval that ends before it starts).
     """
-    manifest, evidence = evidence.manifest, with_output_lengths(_in_order(evidence))
-    blocks = complete_blocks(evidence)
-    saturation = saturations(evidence, blocks)
-    comparisons = compare(evidence, blocks, saturation)
-    verification = verify(evidence, blocks)
-    controls = controls_of(evidence, blocks)
-    sampling = sampled_equality(evidence)
-    answers = look_at_answers(evidence, blocks)
-    verdicts = decide(
-        evidence,
-        blocks,
-        comparisons,
-        verification.correctness,
-        saturation=saturation,
-        controls=controls,
-        sampling=sampling,
-        answers=answers,
-    )
-    every = (*chain.from_iterable(controls.values()), *experiment_controls(evidence, blocks, saturation))
-    interim = len(blocks.indices) < manifest.blocks
-    results = arm_results(evidence, blocks, saturation)
+    manifest, every = evidence.manifest, with_output_lengths(_in_order(evidence))
+    found, looks = judge(every)
+    at, blocks, comparisons, verdicts = found.evidence, found.blocks, found.comparisons, found.verdicts
+    evidence = at.model_copy(update={"manifest": manifest})
+    controls = (*chain.from_iterable(found.controls.values()), *experiment_controls(evidence, blocks, found.saturation))
+    interim = len(blocks.indices) < manifest.blocks and not any(look.stops for look in looks)
+    results = arm_results(evidence, blocks, found.saturation)
     why = _reasons(evidence, blocks, results)
     burdens = {arm.name: burden(evidence, blocks, arm) for arm in manifest.candidates}
-    weighed, picked = weigh(manifest, verdicts, comparisons, burdens), selection(manifest, comparisons)
-    schedules = k_schedules(evidence, blocks, verdicts, comparisons)
+    weighed, picked = weigh(at.manifest, verdicts, comparisons, burdens), selection(manifest, comparisons)
+    schedules = k_schedules(at, blocks, verdicts, comparisons)
     return Report(
         experiment=manifest.digest,
         name=manifest.name,
@@ -184,6 +173,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         exploratory=manifest.blocks < BLOCKS_FOR_DECISION,
         blocks_planned=manifest.blocks,
         blocks_complete=len(blocks.indices),
+        confidence=at.manifest.margins.confidence,
+        looks=looks,
         strata={w.name: tuple(strata_of(evidence.labels.get(w.name, ()))) for w in manifest.workloads},
         verdicts=verdicts,
         recommendation=recommend(manifest, verdicts, weighed, schedules, picked=picked, interim=interim),
@@ -191,18 +182,18 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         results=results,
         comparisons=comparisons,
         attrition=attrition(manifest, blocks),
-        knees=knees(manifest, saturation),
+        knees=knees(manifest, found.saturation),
         crossovers=crossovers(manifest, verdicts),
         schedules=schedules,
-        correctness=verification.correctness,
-        mismatches=verification.mismatches[:MISMATCHES_LISTED],
+        correctness=found.verification.correctness,
+        mismatches=found.verification.mismatches[:MISMATCHES_LISTED],
         losslessness=losslessness(evidence),
-        sampling=sampling,
-        correct_answers=answers.correct,
-        degenerate=answers.degenerate,
+        sampling=found.sampling,
+        correct_answers=found.answers.correct,
+        degenerate=found.answers.degenerate,
         reconciliations=reconcile_all(evidence),
-        controls=summaries(every),
-        findings=findings(every)[:FINDINGS_LISTED],
+        controls=summaries(controls),
+        findings=findings(controls)[:FINDINGS_LISTED],
         sessions=tuple(map(session_summary, evidence.sessions)),
         costs=tuple(draft_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
         memory=arm_memory(evidence, blocks),
@@ -212,7 +203,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         headroom=why.headroom,
         devices=tuple({d.uuid: d for s in evidence.sessions for d in s.devices}.values()),
         config_differences=config_differences(evidence, blocks),
-        not_shown=not_shown(evidence, blocks, len(verification.mismatches), set(saturation.values())),
+        not_shown=not_shown(evidence, blocks, len(found.verification.mismatches), set(found.saturation.values())),
         pins=pins_of(manifest, ANALYSIS_VERSION),
     )
 

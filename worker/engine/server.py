@@ -31,7 +31,8 @@ STARTUP_STALL_S = 60.0
 STARTUP_EXTENSION_MAX = 4
 CANARY_TIMEOUT_S = 120.0
 TERM_GRACE_S = 30.0
-KILL_GRACE_S = 10.0
+KILL_GRACE_S = 60.0
+"""Gigabytes are freed before a killed process is gone, which takes long where the host is busy."""
 STRAGGLER_GRACE_S = 2.0
 LOG_BYTES_MAX = 256 * 1024**2
 
