@@ -22,7 +22,7 @@ from worker.models import digest_cache, model_digest
 
 CELLS: Final[Mapping[str, int]] = {"c1": 1, "c8": 8}
 """Load → clients."""
-RATES: Final[Mapping[str, float]] = {"r2": 2.0, "r8": 8.0, "r16": 16.0, "r32": 32.0, "r64": 64.0, "r96": 96.0}
+RATES: Final[Mapping[str, float]] = {"r2": 2.0, "r8": 8.0, "r24": 24.0, "r48": 48.0, "r96": 96.0}
 """Load → requests/s, from idle through saturation."""
 LATENCY_RPS_MAX: Final = 8.0
 BELOW_FLOOR: Final = (

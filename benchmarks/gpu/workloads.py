@@ -27,7 +27,7 @@ TRANSFORMATION: Final = ("table", "config", "lines", "rename")
 DRAWS_MAX: Final = 20_000
 CELL_REQUESTS: Final = 16
 CELL_WARMUP: Final = 4
-CURVE_S: Final = 8
+CURVE_S: Final = 6
 SHARED: Final = "one Poisson process for all rates"
 
 
