@@ -31,7 +31,7 @@ def not_shown(
         said.append(f"{manifest.blocks} blocks: exploratory, no decision")
     if manifest.hardware.accelerator.lower().startswith("cpu") or manifest.software.cuda == "none":
         said.append("measured without a GPU: nothing here carries over to one")
-    return (*said, *_asked_for(manifest), *_untold_by_engine(evidence, blocks))
+    return (*said, *_asked_for(manifest), *_several_machines(evidence, blocks), *_untold_by_engine(evidence, blocks))
 
 
 def _asked_for(manifest: Manifest) -> Iterator[str]:
@@ -43,6 +43,17 @@ def _asked_for(manifest: Manifest) -> Iterator[str]:
     if manifest.engine_below_floor is not None:
         known = floor_reason(version_of_runtime(manifest.runtime)) or "the engine is not below the security floor"
         yield f"{known}; accepted because: {manifest.engine_below_floor}"
+
+
+def _several_machines(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Iterator[str]:
+    """Arms of a block always share theirs; blocks may not, and then their spread is also that of the machines."""
+    where: dict[str, set[int]] = {}
+    for session in evidence.sessions:
+        if session.block in blocks.indices and session.accelerators:
+            where.setdefault(" and ".join(session.accelerators), set()).add(session.block + 1)
+    if len(where) > 1:
+        named = "; ".join(f"{place}: {', '.join(map(str, sorted(found)))}" for place, found in where.items())
+        yield f"blocks were measured on {len(where)} different accelerators of the pinned kind ({named})"
 
 
 def _untold_by_engine(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> Iterator[str]:
