@@ -149,12 +149,14 @@ def test_a_time_limit_before_the_first_answer_leaves_a_bundle_of_nothing_and_a_s
     assert "the time limit of 1 s is reached" in said
     assert cluster.measured() == {}
     assert cluster.state.stat().st_mode & 0o777 == 0o600
+    # and that is no state of another experiment
+    code, said = cluster.run("second", cluster.manifest(schedule_seed=99), "--resume", str(cluster.state))
+    assert code == 1, said
+    assert "names no experiment" in said
 
 
 def test_blocks_of_another_host_are_not_pooled(cluster: Cluster) -> None:
-    here = cluster.manifest()
-    code, said = cluster.run("first", here, "--time-limit", "1", "--state", str(cluster.state))
-    assert code == EXIT_UNFINISHED, said
+    cluster.state.write_text("nobody looks into it")
     elsewhere = cluster.manifest(software=software().model_dump() | {"driver": "580.1"})
 
     code, said = cluster.run("second", elsewhere, "--resume", str(cluster.state))
@@ -163,16 +165,6 @@ def test_blocks_of_another_host_are_not_pooled(cluster: Cluster) -> None:
     assert "software.driver" in said
     assert "580.1" in said
     assert not (cluster.root / "second" / "postgres").exists()
-
-
-def test_a_state_of_another_experiment_is_refused(cluster: Cluster) -> None:
-    code, said = cluster.run("first", cluster.manifest(), "--time-limit", "1", "--state", str(cluster.state))
-    assert code == EXIT_UNFINISHED, said
-
-    code, said = cluster.run("second", cluster.manifest(schedule_seed=99), "--resume", str(cluster.state))
-
-    assert code == 1, said
-    assert "names no experiment" in said
 
 
 def test_a_pin_that_this_host_cannot_honour_costs_no_block(cluster: Cluster) -> None:
