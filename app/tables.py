@@ -24,6 +24,8 @@ def print_verdicts(console: Console, report: Report) -> None:
     console.print(Text(_title(report), style="bold"), soft_wrap=True)
     if report.expiry and report.expiry.standing is not Standing.CURRENT:
         console.print(Text(report.expiry.sentence, style="bold magenta"), soft_wrap=True)
+    for look in report.looks:
+        console.print(Text(look.sentence), soft_wrap=True)
     for line in _lines(report):
         console.print(line, soft_wrap=True)
     for reason, where in _reasons(report):

@@ -30,6 +30,7 @@ from worker.cores import split_cores
 from worker.diagnosing import diagnose_block
 from worker.engine.server import EngineLeftBehind
 from worker.identity import capabilities
+from worker.interim import take_look
 from worker.lease import CancelRequested, HandOver, Lease, LeaseLost, Terms
 from worker.pins import resolve_pins
 from worker.prompts import open_for_replay
@@ -75,6 +76,7 @@ async def conduct_block(
         with accelerators.hold(settings.lock_root, block.accelerators) as held:
             await Lease(database, block, terms, leaving).hold(_tell(settings, database, block, held))
         await ending.finish(BlockState.SUCCEEDED)
+        await take_look(database, block.experiment_id, block.manifest, block.index)
     except (LeaseLost, Fenced):
         log.warning("lease lost; another holder may have the block")
     except CancelRequested:

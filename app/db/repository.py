@@ -23,6 +23,7 @@ from app.domain.lifecycle import (
     is_terminal,
     sources_of,
 )
+from app.domain.vocabulary import FailureClass
 
 PREFIX_MIN = 12
 
@@ -87,9 +88,13 @@ async def touch(session: AsyncSession, experiment_id: str) -> None:
 async def settle(session: AsyncSession, experiment_id: str) -> None:
     """After a block ended: if it was the last, end the experiment too, in the same transaction."""
     await touch(session, experiment_id)  # the lock: of two last blocks, the second sees the first
-    ended = set(await session.scalars(select(BlockRow.state).where(BlockRow.experiment_id == experiment_id).distinct()))
-    if any(not is_terminal(BLOCK_MOVES, state) for state in ended):
+    why = BlockRow.failure["failure_class"].astext
+    found = await session.execute(select(BlockRow.state, why).where(BlockRow.experiment_id == experiment_id).distinct())
+    blocks = [(BlockState(state), reason) for state, reason in found]
+    if any(not is_terminal(BLOCK_MOVES, state) for state, _ in blocks):
         return
+    not_needed = (BlockState.CANCELED, str(FailureClass.NOT_NEEDED))  # by an early stop: the others decide
+    ended = {state for state, reason in blocks if (state, reason) != not_needed}
     final = _final_state(ended)
     await session.execute(
         update(ExperimentRow)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.domain.comparison import family_size
 from app.domain.errors import FieldProblem
+from app.domain.looks import final_confidence
 from app.domain.manifest import Manifest
 from app.domain.paired import bonferroni
 from app.domain.power import blocks_needed, detectable_in_sds
@@ -106,7 +107,7 @@ def estimate(manifest: Manifest, headers: Mapping[str, TraceHeader], past: PastT
     """
     times = past or (CPU_MODEL if _on_cpu(manifest) else GPU_MODEL)
     sd, sd_from = _deviation(manifest, times)
-    confidence = manifest.margins.confidence
+    confidence = final_confidence(manifest)
     together = bonferroni(confidence, family_size(manifest))
     sessions = len(manifest.arms) * manifest.blocks
     replays = [

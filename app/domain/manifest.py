@@ -54,6 +54,9 @@ LOOK_MIN: Final = 5
 LOOKS_MAX: Final = 4
 
 
+Looks = Annotated[tuple[Annotated[int, Field(ge=LOOK_MIN)], ...], Field(min_length=1, max_length=LOOKS_MAX)]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -120,6 +120,8 @@ class FailureClass(StrEnum):
     INFRA = "INFRA"
     GENERATOR_LIMITED = "GENERATOR_LIMITED"
     CANCELED = "CANCELED"
+    NOT_NEEDED = "NOT_NEEDED"
+    """No failure: an earlier look had settled every word, so the block was not begun."""
 
 
 class VerdictWord(StrEnum):

@@ -18,6 +18,7 @@ from app.domain.lifecycle import (
     is_terminal,
 )
 from app.domain.manifest import Manifest
+from app.domain.vocabulary import FailureClass
 from app.experiments.schemas import OWNER, PRIORITY, CurrentRead, ExperimentRead, FailureRead, Links
 from app.experiments.waiting import Wanted
 
@@ -168,7 +169,7 @@ def _failures(facts: Facts) -> Iterator[FailureRead]:
 
 
 def _failure(where: Sequence[str], failure: Failure | None) -> Iterator[FailureRead]:
-    if failure is not None:
+    if failure is not None and failure.failure_class is not FailureClass.NOT_NEEDED:
         yield FailureRead(where="/".join(where), failure_class=failure.failure_class, message=failure.message)
 
 

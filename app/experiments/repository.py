@@ -9,12 +9,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.accelerators.repository import AcceleratorRepository
 from app.db.models import BlockRow, CapabilityRow, ExperimentRow, RunRow, SessionRow
 from app.db.partitions import create_partitions
-from app.db.repository import settle, shown
+from app.db.repository import failure_document, settle, shown
 from app.domain.errors import NotFound
 from app.domain.evidence import Failure
 from app.domain.lifecycle import EXPERIMENT_MOVES, BlockState, ExperimentState, is_terminal
 from app.domain.manifest import Manifest
 from app.domain.schedule import plan
+from app.domain.vocabulary import FailureClass
 from app.experiments.progress import BlockFact, Facts, RunFact, SessionFact, wanted
 from app.experiments.schemas import OWNER, PRIORITY
 from app.experiments.waiting import Supply, why_waiting
@@ -87,6 +88,18 @@ class ExperimentRepository:
         )
         await self._session.execute(
             update(BlockRow).where(of_it, BlockRow.state == BlockState.LEASED).values(cancel_requested=True)
+        )
+        await settle(self._session, digest)
+
+    async def stop_early(self, digest: str, why: str) -> None:
+        """End what is still queued as not needed; what is leased goes on and is kept, though no word rests on it."""
+        of_it = BlockRow.experiment_id == digest
+        await self._session.execute(select(BlockRow.id).where(of_it).order_by(BlockRow.id).with_for_update())
+        reason = Failure(failure_class=FailureClass.NOT_NEEDED, message=why)
+        await self._session.execute(
+            update(BlockRow)
+            .where(of_it, BlockRow.state == BlockState.QUEUED)
+            .values(state=BlockState.CANCELED, failure=failure_document(reason), finished_at=func.now())
         )
         await settle(self._session, digest)
 

@@ -83,6 +83,7 @@ def _answer(report: Report) -> Iterator[str]:
         yield f"    {plain(answer.command)}"
         yield ""
         yield from (f"First {escaped(line)}." for line in answer.before)
+    yield from (f"\n{escaped(look.sentence)}" for look in report.looks)
     yield from _weighed(answer.weighed)
 
 

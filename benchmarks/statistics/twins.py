@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
+from app.domain.looks import PlannedLook
+from app.domain.paired import bonferroni
 from app.domain.statistics import CONFIDENCE, QUANTILE_METHOD, Floats
 from app.domain.vocabulary import VerdictWord
 
@@ -51,6 +53,31 @@ def words(log_ratios: Floats, *, delta: float, confidence: float = CONFIDENCE) -
     np.put_along_axis(claimed, order, going_on, axis=-1)
     word = np.where(inside < beyond, VerdictWord.EQUIVALENT, np.where(centre > 0, VerdictWord.HELPS, VerdictWord.HURTS))
     return np.where(claimed, word, VerdictWord.INCONCLUSIVE)
+
+
+class Stopped(NamedTuple):
+    """Each experiment as of the look that ended it."""
+
+    words: Words
+    look: npt.NDArray[np.int_]
+    """Which one, from 0."""
+    interval: Interval
+    """Of the family together, experiments x family, at the error that the look may spend."""
+
+
+def at_looks(log_ratios: Floats, looks: Sequence[PlannedLook], *, delta: float) -> Stopped:
+    """``judged.judge``: experiments x family x blocks, each stopped at the first look that settles all its words."""
+    experiments, family, _ = log_ratios.shape
+    said = np.full((experiments, family), VerdictWord.INCONCLUSIVE, dtype="<U16")
+    ended, low, high = np.full(experiments, -1), np.zeros((experiments, family)), np.zeros((experiments, family))
+    for index, look in enumerate(looks):
+        seen = log_ratios[..., : look.blocks]
+        found = words(seen, delta=delta, confidence=look.confidence)
+        limits = t_interval(seen, bonferroni(look.confidence, family))
+        settled = np.all(found != VerdictWord.INCONCLUSIVE, axis=-1) | (index == len(looks) - 1)
+        now = (ended < 0) & settled
+        said[now], low[now], high[now], ended[now] = found[now], limits.low[now], limits.high[now], index
+    return Stopped(said, ended, Interval(low, high))
 
 
 def percentile_bootstrap(values: Floats, resamples: int, rng: np.random.Generator) -> Interval:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from app.domain.finding import find, sharing
+from app.domain.looks import spending
 from app.domain.statistics import quantile, quantile_over_runs, t_interval
+from app.domain.vocabulary import VerdictWord
 from benchmarks.statistics import twins
 from benchmarks.statistics.figures import Figure, coverage, false_words, power
 from benchmarks.statistics.queues import served
@@ -47,6 +49,26 @@ def test_the_words_of_a_family(sd: float) -> None:
         assert list(said[row]) == alone
     if sd < 0.1:
         assert len(set(said.ravel())) > 2
+
+
+@pytest.mark.parametrize("sd", [0.03, 0.05])
+def test_the_look_that_stops_a_family(sd: float) -> None:
+    """As ``judged.judge`` goes through its looks, with the product's own words at each."""
+    looks = spending(12, (5, 8), 0.95)
+    rng = np.random.default_rng(6)
+    drawn = rng.normal(rng.choice([0.0, 0.12, 0.3, -0.2], (30, 4, 1)), sd, (30, 4, 12))
+    stopped = twins.at_looks(drawn, looks, delta=0.05)
+    for row, members in enumerate(drawn):
+        for index, look in enumerate(looks):
+            seen = [list(m[: look.blocks]) for m in members]
+            rule = {"delta": 0.05, "confidence": look.confidence}
+            shares = sharing(seen, **rule, family=len(seen))
+            said = [find(m, **rule, family=n).word for m, n in zip(seen, shares, strict=True)]
+            if VerdictWord.INCONCLUSIVE not in said or index == len(looks) - 1:
+                break
+        assert stopped.look[row] == index
+        assert list(stopped.words[row]) == said
+    assert len(set(stopped.look)) > 1
 
 
 def test_one_slot_is_served_as_many_would_be_by_hand() -> None:

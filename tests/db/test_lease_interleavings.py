@@ -42,6 +42,8 @@ from tests.db.lease_model import Expected, Token, World
 HOSTS = {"a": ("gpu-0", "gpu-1", "gpu-2"), "b": ("gpu-0",)}
 NEEDS = {"single": (1, 2), "pair": (2, 1)}
 """Experiment → accelerators that its blocks need, and how many blocks."""
+FAILURES = [c for c in FailureClass if c is not FailureClass.NOT_NEEDED]
+"""What a worker may say of a block that it gives back; only an early stop finds one not needed."""
 ENDS = (BlockState.SUCCEEDED, BlockState.FAILED, BlockState.CANCELED)
 PATH = (SessionState.WARMING, SessionState.MEASURING, SessionState.DRAINING, SessionState.SUCCEEDED)
 RECENT = 5
@@ -135,7 +137,7 @@ class Leases(World):
             block.interrupt(FailureClass.INFRA, tried=False)
 
     @precondition(lambda self: self.tokens)
-    @rule(data=st.data(), failure_class=st.sampled_from(FailureClass), tried=st.booleans())
+    @rule(data=st.data(), failure_class=st.sampled_from(FAILURES), tried=st.booleans())
     def give_back(self, data: st.DataObject, failure_class: FailureClass, tried: bool) -> None:
         token, failure = (
             data.draw(st.sampled_from(self.tokens[-RECENT:])),

@@ -185,6 +185,9 @@ BAD: dict[str, Bad] = {
         f"{_SPECULATION}.num_speculative_tokens", "64", "docs/manifest.md", _arm(num_speculative_tokens=10**6)
     ),
     "absurd blocks": Bad("blocks", "100", "docs/manifest.md", {"blocks": 10**6}),
+    "early look": Bad("looks[0]", "5", "docs/manifest.md", {"blocks": 10, "looks": [3]}),
+    "look at the end": Bad("looks[1]", "before the end, 10", "stay below blocks", {"blocks": 10, "looks": [5, 10]}),
+    "looks that fall": Bad("looks[1]", "after the one before", "let looks rise", {"blocks": 20, "looks": [8, 6]}),
     "absurd arms": Bad("arms", "32", "docs/manifest.md", {"arms": [manifest_document()["arms"][1]] * 10_000}),
     "absurd answers": Bad("sampling.max_tokens", "each request", "1,000,000", {"sampling.max_tokens": 10**9}),
     "many answers per request": Bad("sampling.n", "one answer", "remove it", {"sampling.n": 16384}),

@@ -125,7 +125,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "loads[].regime": st.sampled_from(["latency", "serving"]),
     "loads[].rate_rps": st.floats(0.001, 10_000),
     "loads[].clients": st.integers(1, 4096),
-    "blocks": st.integers(1, 100),
+    "blocks": st.integers(9, 100),
+    "looks": st.sampled_from([[5], [6], [5, 6], [5, 6, 7, 8]]),
     "schedule_seed": st.integers(0, 2**63 - 1),
     "slo.ttft_ms": _MILLISECONDS,
     "slo.tpot_ms": _MILLISECONDS,
@@ -229,6 +230,8 @@ def full_document() -> dict[str, Any]:
             {"name": "many", "kind": "closed_loop", "regime": "serving", "clients": 8},
         ],
         session_policy="per_arm",
+        blocks=12,
+        looks=[5, 8],
         margins={"delta": 0.07, "confidence": 0.9},
         family={"comparisons": ["ngram", "suffix"], "correction": "holm"},
     )

@@ -9,7 +9,7 @@ from app.pages.views import ENVIRONMENT
 from app.printed.html import printable
 from app.printed.markdown import markdown
 from app.tables import print_verdicts
-from tests.domain.evidence_factory import Dials, make_evidence
+from tests.domain.evidence_factory import Dials, make_evidence, make_manifest
 from tests.domain.test_recommendation import FASTER, report_of
 
 
@@ -54,3 +54,10 @@ def test_an_answer_without_an_arm_has_no_command() -> None:
     report = build_report(make_evidence())
     assert "vllm serve" not in _page(report)
     assert "keep target-only" in _page(report).lower()
+
+
+def test_looks_are_told_wherever_the_answer_is() -> None:
+    manifest = make_manifest(blocks=10, looks=[5])
+    report = build_report(make_evidence(Dials(speedup=FASTER, manifest=manifest, blocks_run=5)))
+    for text in (_page(report), markdown(report), printable(report), _text(report)):
+        assert "After 5 of 10 blocks, at 0.56% of error: HELPS 2; every word of the family is settled" in text

@@ -13,6 +13,7 @@ from app.domain.vocabulary import FailureClass
 from app.operations.schemas import FailedRead, FailureCount, FailureLevel, Retries
 
 DAY: Final = timedelta(days=1)
+_NO_FAILURE: Final = (FailureClass.CANCELED, FailureClass.NOT_NEEDED)
 _ROWS: Final = {FailureLevel.BLOCK: BlockRow, FailureLevel.SESSION: SessionRow, FailureLevel.RUN: RunRow}
 
 
@@ -51,7 +52,7 @@ class FailureViews:
 
     async def _newest(self, level: FailureLevel, limit: int) -> list[FailedRead]:
         row = _ROWS[level]
-        failed = row.failure["failure_class"].astext != FailureClass.CANCELED, row.finished_at.is_not(None)
+        failed = row.failure["failure_class"].astext.not_in(_NO_FAILURE), row.finished_at.is_not(None)
         newest = select(row.id).where(row.failure.is_not(None), *failed).order_by(row.finished_at.desc()).limit(limit)
         query = _QUERIES[level].where(row.id.in_(newest))  # found before anything is joined: there may be many runs
         return [_failed(level, dict(found)) for found in (await self._session.execute(query)).mappings()]
