@@ -111,17 +111,19 @@ def weigh(
     burdens: Mapping[str, Burden],
 ) -> tuple[Weighed, ...]:
     """Every candidate, in the manifest's order."""
-    cases = tuple(_case(arm, verdicts, comparisons, burdens[arm.name]) for arm in manifest.candidates)
+    own = {arm.name: [c for c in comparisons if c.arm == arm.name] for arm in manifest.candidates}
+    cases = tuple(_case(arm, verdicts, own[arm.name], burdens[arm.name]) for arm in manifest.candidates)
     decided = {arm.name for arm in manifest.decided}
     eligible = [case for case in cases if case.arm.name in decided and case.eligible]
     first, pairs = _first(manifest, eligible), len(eligible) - 1
     return tuple(
-        _weighed(manifest, case, first, comparisons, is_decided=case.arm.name in decided, pairs=pairs) for case in cases
+        _weighed(manifest, case, first, own[case.arm.name], is_decided=case.arm.name in decided, pairs=pairs)
+        for case in cases
     )
 
 
 def _case(arm: Arm, verdicts: Sequence[Verdict], comparisons: Sequence[MetricComparison], carried: Burden) -> _Case:
-    rows = [c.log_ratios for c in comparisons if c.primary and c.arm == arm.name]
+    rows = [c.log_ratios for c in comparisons if c.primary]
     fit = len({len(row) for row in rows}) == 1
     return _Case(
         arm=arm,
@@ -199,11 +201,11 @@ def _standing(case: _Case, first: _Case | None, against: Estimate | None, *, is_
 def _words(manifest: Manifest, case: _Case, comparisons: Sequence[MetricComparison]) -> Iterator[PlaceWord]:
     """The verdicts', and beside each its strata's by the same metric."""
     margins = manifest.margins
+    told: dict[tuple[str, str, str], list[MetricComparison]] = {}
+    for c in comparisons:
+        told.setdefault((c.workload, c.load, c.metric), []).append(c)
     for verdict in case.verdicts:
-        for c in comparisons:
-            here = (c.arm, c.workload, c.load, c.metric)
-            if here != (verdict.arm, verdict.workload, verdict.load, verdict.metric):
-                continue
+        for c in told.get((verdict.workload, verdict.load, verdict.metric), ()):
             found = find(c.log_ratios, delta=margins.delta, confidence=margins.confidence, family=1).word
             decided = c.stratum == ALL or verdict.word is VerdictWord.INVALID
             yield PlaceWord(

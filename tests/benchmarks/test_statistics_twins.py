@@ -59,6 +59,7 @@ def test_the_look_that_stops_a_family(sd: float) -> None:
     drawn = rng.normal(rng.choice([0.0, 0.12, 0.3, -0.2], (30, 4, 1)), sd, (30, 4, 12))
     stopped = twins.at_looks(drawn, looks, delta=0.05)
     for row, members in enumerate(drawn):
+        index, said = -1, list[VerdictWord]()
         for index, look in enumerate(looks):
             seen = [list(m[: look.blocks]) for m in members]
             rule = {"delta": 0.05, "confidence": look.confidence}
