@@ -53,8 +53,13 @@ class Scrape:
 
 
 def client(socket_path: str, timeout_s: float = REQUEST_TIMEOUT_S) -> httpx.AsyncClient:
-    """A client of the server behind the socket; the host name in its URLs has no meaning."""
-    transport = httpx.AsyncHTTPTransport(uds=socket_path, verify=False)  # no TLS: spares reading the certificates
+    """A client of the server behind the socket; the host name in its URLs has no meaning.
+
+    Every request has a connection of its own: a server that is busy closes idle ones just as they are used again.
+    """
+    alone = httpx.Limits(max_keepalive_connections=0)
+    # no TLS: spares reading the certificates
+    transport = httpx.AsyncHTTPTransport(uds=socket_path, verify=False, limits=alone)
     return httpx.AsyncClient(transport=transport, base_url="http://engine", timeout=timeout_s)
 
 
