@@ -73,6 +73,7 @@ def socket_directory(home: Path) -> Path:
         record = home / "socket-directory"
         recorded = Path(record.read_text().strip()) if record.is_file() else None
         chosen = recorded if recorded and _fits(recorded) else _short_directory(home)
+        home.mkdir(parents=True, exist_ok=True)
         record.write_text(f"{chosen}\n")
     chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
     if chosen.stat().st_uid != os.geteuid():

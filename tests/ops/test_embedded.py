@@ -100,6 +100,13 @@ def test_a_long_home_gets_a_short_recorded_and_private_socket_directory(home: Pa
     directory.rmdir()
 
 
+def test_nothing_runs_in_a_long_home_that_does_not_exist_yet(home: Path) -> None:
+    absent = home / ("long" * 30)
+    assert not embedded.postgres_runs(absent)
+    assert not embedded.redis_runs(absent)
+    embedded.socket_directory(absent).rmdir()
+
+
 def test_sockets_stay_in_a_short_home(home: Path) -> None:
     assert embedded.socket_directory(home) == home.resolve() / "sockets"
 
