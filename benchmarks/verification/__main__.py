@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -21,9 +22,8 @@ from benchmarks.replay.table import write_section
 from benchmarks.verification import greedy, sampled
 from benchmarks.verification.examining import Examined, Reference, asking
 from benchmarks.verification.greedy import Pair
-from benchmarks.verification.pools import Known
 from benchmarks.verification.rows import Part, Row
-from benchmarks.verification.sampled import HOTTER, Sampler
+from benchmarks.verification.sampled import Sampler
 from benchmarks.verification.serving import Site, demo_site, on_the_fake, serving
 from tests.fakes.defects import Defect
 from worker.engine.server import VllmServer
@@ -37,6 +37,13 @@ RATES_RPS = (2.0, 8.0)
 DEMO_BLOCKS = 5
 COST_MAX = 0.25
 FAKE_POSITION = 4
+
+
+class Answers(StrEnum):
+    """What a run of the bench is about; each has its own section in a document."""
+
+    GREEDY = "greedy"
+    SAMPLED = "sampled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,9 @@ def main(
     prompts: Annotated[int, typer.Option(help="Prompts under each greedy defect.")] = 12,
     samples: Annotated[int, typer.Option(help="Samples of each prompt in a pool; comparisons take half.")] = 192,
     temperature: Annotated[float, typer.Option(help="At which is sampled.")] = 1.0,
+    only: Annotated[Answers | None, typer.Option(help="Greedy or sampled answers alone.")] = None,
     fake: Annotated[bool, typer.Option("--fake", help="A fake engine, for a look: greedy only.")] = False,
-    markdown: Annotated[Path | None, typer.Option(help="A document whose marked section is replaced.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="A document whose marked sections are replaced.")] = None,
 ) -> None:
     """Exits with 1 if a row misses its bar; it is marked SHORT."""
     console = Console(width=200)
@@ -79,22 +87,25 @@ def main(
     size = Size(comparisons, seeds, prompts, samples, temperature, position)
     with tempfile.TemporaryDirectory(prefix="vd-") as directory:
         settings = on_the_fake(Settings(), Path(directory)) if fake else Settings()
-        parts = asyncio.run(_measure(demo_site(settings, RATES_RPS), size, console, may_sample=not fake))
-    if markdown is not None:
-        write_section(markdown, "\n".join(part.markdown() for part in parts), mark="bench-verification")
-    sys.exit(any(row.met is False for part in parts for row in part.rows))
+        # a fake engine cannot score what others sampled
+        asked = [one for one in Answers if only in {None, one} and not (fake and one is Answers.SAMPLED)]
+        found = asyncio.run(_measure(demo_site(settings, RATES_RPS), size, console, asked))
+    for one, parts in found.items():
+        if markdown is not None:
+            write_section(markdown, "\n".join(part.markdown() for part in parts), mark=f"bench-verification {one}")
+    sys.exit(any(row.met is False for parts in found.values() for part in parts for row in part.rows))
 
 
-async def _measure(site: Site, size: Size, console: Console, *, may_sample: bool) -> list[Part]:
-    """Each part is shown as soon as it is known; a fake engine cannot score what others sampled."""
-    parts: list[Part] = []
+async def _measure(site: Site, size: Size, console: Console, asked: list[Answers]) -> dict[Answers, list[Part]]:
+    """Each part is shown as soon as it is known."""
+    found: dict[Answers, list[Part]] = {}
+    measures = {Answers.GREEDY: _greedy_parts, Answers.SAMPLED: _sampled_parts}
     async with _house(site, console) as house:
-        for measure in (_greedy_parts, *([_sampled_parts] if may_sample else [])):
-            found = await measure(house, size)
-            for part in found:
+        for one in asked:
+            found[one] = await measures[one](house, size)
+            for part in found[one]:
                 console.print(part.terminal())
-            parts += found
-    return parts
+    return found
 
 
 @asynccontextmanager
@@ -184,7 +195,7 @@ async def _sampled_parts(house: House, size: Size) -> list[Part]:
     sampler = Sampler(site, house.client, sampling, {"open": requests}, size.samples, house.say)
     pools, stated = await sampler.pools(*house.targets, house.arms[0])
     house.say.print("sampled answers are in")
-    known = Known(pools[HOTTER], stated, size.samples // 2)
+    known = sampled.known_of(pools, stated, size.samples // 2)
     rows = sampled.alarm_rows(known, pools, size.comparisons)
     rows += sampled.power_rows(known, pools, size.comparisons // 4)
     title = f"Sampling at temperature {size.temperature:g}, target-only on both sides"

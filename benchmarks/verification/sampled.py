@@ -3,6 +3,7 @@
 Both sides are target-only servers, one of them behind the proxy: what an arm really does is a row of its own.
 """
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from app.domain.sampling_tests import Sample, Samples, Stated
 from app.domain.serving import Sampling
 from app.domain.verified import VerificationMode, VerificationRecord, VerifiedAnswer
 from benchmarks.verification.examining import asking
-from benchmarks.verification.pools import Found, Known, as_they_are, compared, exchanged, repeated
+from benchmarks.verification.pools import Found, Known, as_they_are, compared, exchanged, part, repeated
 from benchmarks.verification.rows import Row, alarms, caught
 from benchmarks.verification.serving import Site, spoilt
 from tests.fakes.defects import Defect, Kind
@@ -25,7 +26,7 @@ from worker.verification.asking import Prompts
 from worker.verification.sampled import PROMPTS, Said, Scorer, sample
 
 POWER = 0.9
-__all__ = ["PROMPTS", "Sampler", "alarm_rows", "as_it_is_row", "power_rows"]
+__all__ = ["PROMPTS", "Sampler", "alarm_rows", "as_it_is_row", "known_of", "power_rows"]
 SPOILT = {
     "temperature 5% higher": Defect(Kind.TEMPERATURE_SHIFTED),
     "draft argmax taken in 10% of answers": Defect(Kind.ARGMAX_ACCEPTED, chance=0.1, seed=1),
@@ -91,6 +92,11 @@ def _samples(name: str, answers: tuple[VerifiedAnswer, ...], scores: Verificatio
     return found
 
 
+def known_of(pools: Mapping[str, Samples], stated: Stated, samples: int) -> Known:
+    """A control of as many samples as a comparison has: with more of them it would prove less of the comparison."""
+    return Known(part(pools[HOTTER], samples, random.Random(0)), stated, samples)
+
+
 def alarm_rows(known: Known, pools: Mapping[str, Samples], comparisons: int) -> list[Row]:
     """The answers of two processes: dealt anew, and each with its own."""
     one, other = pools[SOUND], pools[OTHER]
@@ -109,7 +115,7 @@ def power_rows(known: Known, pools: Mapping[str, Samples], comparisons: int) -> 
 
 def _power_row(known: Known, name: str, pools: Mapping[str, Samples], comparisons: int) -> Row:
     found = repeated(known, as_they_are(known, pools[name], pools[SOUND]), comparisons, seed=3)
-    whole = compared(Known(known.hotter, known.stated, 10**6), pools[name], pools[SOUND])
+    whole = compared(Known(pools[HOTTER], known.stated, 10**6), pools[name], pools[SOUND])
     tests = ", ".join(f"{test} {count}" for test, count in list(found.rejecting.items())[:3]) or "none"
     more = f"; by: {tests}; all answers at once: {describe(whole)}"
     if SPOILT[name].kind is Kind.TEMPERATURE_SHIFTED:
