@@ -246,6 +246,25 @@ def test_packages_beside_a_python_are_found_first_and_all_of_both_is_in_the_dige
     assert packages.exists()
 
 
+def test_the_program_of_layers_serves_once_and_not_in_the_processes_that_it_starts(root: Path, tmp_path: Path) -> None:
+    python, packages = _layered(tmp_path)
+    commands = packages / "vllm" / "entrypoints" / "cli"
+    commands.mkdir(parents=True)
+    (packages / "vllm" / "__init__.py").touch()  # before the module of the fake
+    (commands / "main.py").write_text("def main():\n    print('served')\n")
+    register(candidate_layers("gpu", packages, python, root), root)
+    program = root / "gpu" / "bin" / "vllm"
+
+    def said(*arguments: str) -> str:
+        return subprocess.run(
+            [root / "gpu" / "bin" / "python", *arguments], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    assert said(str(program)) == "served"
+    spawned = f"import runpy; runpy.run_path({str(program)!r}, run_name='__mp_main__')"  # as multiprocessing does
+    assert not said("-c", spawned)
+
+
 def test_layers_that_cannot_answer_leave_nothing_behind(root: Path, tmp_path: Path) -> None:
     python, packages = _layered(tmp_path)
     discard(candidate_layers("gpu", packages, python, root))

@@ -23,7 +23,8 @@ import sys
 
 from vllm.entrypoints.cli.main import main
 
-sys.exit(main())
+if __name__ == "__main__":  # the engine starts processes that import this file
+    sys.exit(main())
 """
 _TIMEOUT_S = 60.0
 
