@@ -231,9 +231,14 @@ def download_bundle(
 
 
 @app.command("verify")
-def verify_bundle(bundle: ExistingFile) -> None:
+def verify_bundle(
+    bundle: ExistingFile,
+    report: Annotated[Path | None, typer.Option(help="Write the verified report here, as Markdown.")] = None,
+) -> None:
     """Recompute every digest and number of a bundle, offline; exits with 1 and what is wrong where they disagree."""
     from app.bundle.verifying import verify
+    from app.domain.report import Report
+    from app.printed.markdown import markdown
 
     found = verify(bundle)
     for reason in found.problems:
@@ -243,6 +248,8 @@ def verify_bundle(bundle: ExistingFile) -> None:
     if found.problems:
         raise typer.Exit(EXIT_REFUSED)
     seen = f"{found.observations} observations of {found.runs} runs"
+    if report is not None and found.report is not None:
+        report.write_text(markdown(Report.model_validate_json(found.report)))
     typer.echo(f"{bundle}: digests agree, and the report follows from the evidence ({seen})")
 
 

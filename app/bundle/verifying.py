@@ -59,6 +59,8 @@ class Verified:
     accelerator: str | None = None
     observations: int = 0
     runs: int = 0
+    report: bytes | None = None
+    """As JSON; only where nothing is wrong, so that whoever reads it reads what the evidence gives."""
 
 
 def verify(archive: Path) -> Verified:
@@ -75,6 +77,7 @@ def verify(archive: Path) -> Verified:
             told += [] if str(error).partition(":")[0] in unpacked.problems else [str(error)]
             return Verified(tuple(told), unpacked.root, unpacked.index.experiment)
         told += _content_problems(Path(scratch), unpacked, contents)
+        report = None if told else (Path(scratch) / REPORT).read_bytes()
     return Verified(
         tuple(told),
         unpacked.root,
@@ -82,6 +85,7 @@ def verify(archive: Path) -> Verified:
         accelerator_of(contents),
         sum(run.observations for run in unpacked.index.runs),
         len(unpacked.index.runs),
+        report,
     )
 
 

@@ -32,12 +32,16 @@ def test_the_root_is_printed_when_a_bundle_is_made_and_when_it_is_verified(
     path = tmp_path / "bundle.tar.zst"
     made = verdraft("bundle", canceled, "-o", path, "--with-raw", "--url", live_server.url)
     assert made.exit_code == 0, made.output
-    verified = verdraft("verify", path)
+    report = tmp_path / "report.md"
+    verified = verdraft("verify", path, "--report", report)
     assert verified.exit_code == 0, verified.output
+    assert report.read_text().startswith("# ")
+    report.unlink()
     assert told(made.stdout)["root"] == told(verified.stdout)["root"]
     assert told(verified.stdout) | {"experiment": canceled, "accelerator": "cpu"} == told(verified.stdout)
     path.write_bytes(path.read_bytes()[:-20])
-    assert verdraft("verify", path).exit_code == 1
+    assert verdraft("verify", path, "--report", report).exit_code == 1
+    assert not report.exists()
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")] == []
 
 
