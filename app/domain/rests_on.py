@@ -73,11 +73,14 @@ def pins_of(manifest: Manifest, analysis_version: str) -> tuple[Pin, ...]:
 
 def against_experiment(manifest: Manifest, other: Manifest, analysis_version: str, theirs: str) -> Expiry:
     """What another experiment pins otherwise. What only one of the two looks at is no contradiction."""
-    now = {pin.what: pin.value for pin in pins_of(other, theirs)}
+    was, now = (
+        {pin.what: pin.value for pin in pins_of(one, version)}
+        for one, version in ((manifest, analysis_version), (other, theirs))
+    )
     changes = [
-        PinChange(what=pin.what, was=pin.value, now=now.get(pin.what, "not stated"))
-        for pin in pins_of(manifest, analysis_version)
-        if now.get(pin.what) != pin.value and (pin.what in now or not pin.what.startswith(_PARTIAL))
+        PinChange(what=what, was=was.get(what, "not stated"), now=now.get(what, "not stated"))
+        for what in was | now
+        if was.get(what) != now.get(what) and ((what in was and what in now) or not what.startswith(_PARTIAL))
     ]
     mine, others = _named(manifest), _named(other)
     if mine.isdisjoint(others):

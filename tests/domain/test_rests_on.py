@@ -117,12 +117,13 @@ def test_another_experiment_with_the_same_pins_is_no_contradiction() -> None:
     ("changes", "what"),
     [
         ({"runtime": OTHER_BUILD}, "engine"),
+        ({"sampling": {"temperature": 0, "top_k": 5}}, "sampling top_k"),
         ({"sampling": {"temperature": 0.7}}, "sampling temperature"),
         ({"workloads": [{"name": "copy", "trace": "d" * 64}]}, "workload copy"),
         ({"workloads": [{"name": "other", "trace": "d" * 64}]}, "workloads"),
         ({"serving": {**manifest_document()["serving"], "max_num_seqs": 32}}, "serving max_num_seqs"),
     ],
-    ids=["engine", "sampling", "workload", "no common workload", "flags"],
+    ids=["engine", "what only the other states", "sampling", "workload", "no common workload", "flags"],
 )
 def test_another_experiments_other_pins_end_it(changes: dict[str, Any], what: str) -> None:
     found = against_experiment(manifest(), make_manifest(**changes), "1", "1")
