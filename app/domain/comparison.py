@@ -183,6 +183,13 @@ def _ratios(pairs: Sequence[Pair], members: frozenset[str], metric: str, rule: G
             yield target / arm if less_is_better else arm / target
 
 
+def by_block(comparison: MetricComparison, blocks: CompleteBlocks) -> dict[int, float]:
+    """Block → log-ratio, for comparing arms with each other; empty where a block had none: which is not told."""
+    condition = Condition(comparison.arm, comparison.workload, comparison.load)
+    places, found = [pair.block for pair in blocks.pairs(condition)], comparison.log_ratios
+    return dict(zip(places, found, strict=True)) if len(places) == len(found) else {}
+
+
 def family_size(manifest: Manifest) -> int:
     """The declared family: one primary comparison per arm that is decided on, workload and load."""
     return len(manifest.decided) * len(manifest.workloads) * len(manifest.loads)

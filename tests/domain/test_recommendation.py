@@ -7,10 +7,11 @@ import pytest
 from app.domain.evidence import ExperimentEvidence
 from app.domain.manifest import Manifest
 from app.domain.memory import MemoryBreakdown
+from app.domain.pairing import complete_blocks
 from app.domain.report import Report, build_report
 from app.domain.startup import StartupWarning, WarningEffect
 from app.domain.vocabulary import NS_PER_S, VerdictWord
-from app.domain.weighing import Standing, Weighed
+from app.domain.weighing import Standing, Weighed, weigh
 from tests.domain.evidence_factory import (
     Dials,
     find_run,
@@ -196,13 +197,31 @@ def test_on_a_gpu_the_forced_engine_settings_are_part_of_the_price(method: str, 
     assert any("model runner V1" in one for one in weighed.burden.complexity)
 
 
+def test_arms_that_lost_different_blocks_are_not_compared_block_by_block() -> None:
+    """Of each one block has no ratio: as many are left, and not the same ones."""
+    evidence = with_draft_costs(make_evidence(Dials(speedup=FASTER, manifest=two_arms())))
+    report = build_report(evidence)
+    left = {"ngram": slice(1, None), "draft": slice(None, -1)}
+    weighed = weigh(
+        evidence.manifest,
+        report.verdicts,
+        [c.model_copy(update={"block_ratios": c.block_ratios[left[c.arm]]}) for c in report.comparisons],
+        {one.arm: one.burden for one in report.recommendation.weighed},
+        complete_blocks(evidence),
+    )
+    (other,) = (one for one in weighed if one.standing is not Standing.FIRST)
+    assert other.standing is Standing.NOT_COMPARED
+    assert other.against_first is not None
+    assert other.against_first.value is None
+
+
 DEPLOYED: dict[str, Any] = {"name": "deployed", "as_deployed": True, "speculation": {"method": "target_only"}}
 
 
-def against_deployed(speed: float) -> Report:
-    """Ngram is 1.3 times target-only's speed; target-only as deployed is ``speed`` times."""
+def against_deployed(speed: float, *, spoiled: bool = False, high: float = 1.3) -> Report:
+    """Ngram is 1.3 times target-only's speed; target-only as deployed is ``speed`` times, with a wrong answer if so."""
     manifest = make_manifest(arms=[*manifest_document()["arms"], DEPLOYED])
-    evidence = make_evidence(Dials(speedup=FASTER, manifest=manifest))
+    evidence = make_evidence(Dials(speedup={**FASTER, "high": high}, manifest=manifest))
     for session in [s for s in evidence.sessions if s.arm == "deployed"]:
         alone = {"model_config.dtype": "torch.bfloat16", "speculative_config": "null"}
         evidence = replace_session(evidence, arm="deployed", block=session.block, resolved_config=alone)
@@ -212,7 +231,24 @@ def against_deployed(speed: float) -> Report:
         evidence = replace_run(
             evidence, arm="deployed", block=run.block, load=run.load, observations=quick, counters=plain.counters
         )
+    if spoiled:
+        first, *rest = find_run(evidence, arm="deployed", block=0, load="low").observations
+        wrong = first.model_copy(update={"token_ids": (*first.token_ids[:-1], 12345)})
+        evidence = replace_run(evidence, arm="deployed", block=0, load="low", observations=(wrong, *rest))
     return build_report(evidence)
+
+
+def test_an_invalid_measurement_of_what_is_deployed_shows_no_arm_to_be_faster() -> None:
+    report = against_deployed(1.05, spoiled=True)
+    assert {v.word for v in report.verdicts if v.arm == "deployed"} == {VerdictWord.INVALID}
+    assert report.recommendation.arm is None
+    assert standing(report, "deployed").against_first is None
+
+
+def test_an_answer_for_one_regime_says_that_it_was_not_held_against_what_is_deployed() -> None:
+    answer = against_deployed(1.05, high=1 / 1.3).recommendation
+    (latency,) = (one for one in answer.by_regime if one.arm is not None)
+    assert latency.sentence.endswith("not held against target-only as it would be deployed (deployed) there.")
 
 
 def test_an_arm_that_only_beats_target_only_with_its_hands_tied_is_not_recommended() -> None:
