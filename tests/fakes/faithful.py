@@ -70,6 +70,8 @@ class FaithfulServer:
         if "dies" in on or ("dies_of_stops" in on and body.get("stop")):
             self._log.crash("RuntimeError: the simulated engine was told to die")
             os._exit(1)
+        if "errs_of_stops" in on and body.get("stop"):
+            raise Refused(500, "InternalServerError", "Internal server error")
         self._run(1)
         try:
             await asyncio.sleep(ARRIVAL_S)  # others that were sent at once arrive too

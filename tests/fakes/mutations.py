@@ -50,6 +50,7 @@ OTHERS = (
     "refuses_namelessly",
     "dies",
     "dies_of_stops",
+    "errs_of_stops",  # and lives on
 )
 NAMES = frozenset(OTHERS) | {f"ignores:{name}" for name in IGNORES}
 

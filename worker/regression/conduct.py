@@ -18,7 +18,7 @@ from worker.regression.case import Case
 from worker.regression.prompts import Prompts, read_prompts
 from worker.regression.serving import Serving, Whereabouts
 from worker.regression.subject import Subject
-from worker.regression.trying import GONE, run_case
+from worker.regression.trying import ERRED, GONE, run_case
 from worker.regression.verdicts import Cell, RegressionMatrix, Row, Status, excerpt
 
 HOME = "regression"
@@ -106,7 +106,7 @@ async def _cell(plan: Plan, serving: Serving, case: Case) -> Cell:
         cell = _of_failure(serving, case)
     else:
         cell = await run_case(await _bench(plan, subject, server, case), case, serving.last_words)
-        if cell.status is Status.FAILED and cell.words.startswith(GONE):
+        if cell.status is Status.FAILED and cell.words.startswith((GONE, ERRED)):
             await serving.stop()
     plan.say(f"{subject.name} · {case.name}: {cell.status}{f' ({cell.words})' if cell.words else ''}")
     failed = cell.status is Status.FAILED

@@ -27,6 +27,8 @@ DYING_S = 3.0
 """For the engine to finish writing why it died."""
 GONE = "no answer"
 """How the words of a cell begin whose server gave none."""
+ERRED = "an error of the engine"
+"""How they begin where it answered that it is at fault itself: what it answers after that is no evidence."""
 
 
 async def run_case(bench: Bench, case: Case, last_words: Callable[[], str]) -> Cell:
@@ -42,7 +44,7 @@ async def run_case(bench: Bench, case: Case, last_words: Callable[[], str]) -> C
     except NotApplicable as reason:
         told = {"status": Status.NOT_APPLICABLE, "words": str(reason)}
     except EngineErred as erred:
-        words = f"an error of the engine: {erred}; its log: {last_words() or 'nothing'}"
+        words = f"{ERRED}: {erred}; its log: {last_words() or 'nothing'}"
         told = {"status": Status.FAILED, "words": excerpt(words), "expected": "an answer"}
     except (EngineGone, ScrapeFailed, ReplayFailed, EvidenceRefused, httpx.HTTPError, TimeoutError) as gone:
         await asyncio.sleep(DYING_S)

@@ -65,7 +65,7 @@ BREAKS = {
     "wider-vocabulary": ("wrong_token",),
     "two-vocabularies": ("wrong_token",),
 }
-ELSEWHERE = {"shows_speculation", "dies", "dies_of_stops"}
+ELSEWHERE = {"shows_speculation", "dies", "dies_of_stops", "errs_of_stops"}
 """Mutations of other tests."""
 HARMLESS = [case.name for case in CASES if not case.ends_server]
 

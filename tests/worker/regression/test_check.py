@@ -106,6 +106,18 @@ def test_a_death_in_a_case_is_that_cases_fail_with_the_logs_words(host: Host, ke
     assert logs == ["ngram-1.log", "ngram-2.log", "target-only-1.log"]
 
 
+def test_after_an_error_of_the_engine_the_next_case_has_a_fresh_server(host: Host, kept: Path) -> None:
+    """What such an engine answers next may be wrong for no reason of its method."""
+    mutate(host.model, "ngram", "errs_of_stops")
+    asked = ("--case", "stop-string-text", "--case", "one-token", "--json", str(kept))
+    assert host.check("--method", "ngram", *asked).exit_code == 1
+    cells = {cell.case: cell for cell in matrix_in(kept).rows[1].cells}
+    assert cells["stop-string-text"].words.startswith("an error of the engine: HTTP 500")
+    assert cells["one-token"].status is Status.PASSED
+    logs = sorted(path.name for path in (host.settings.home / "regression" / FAKE).iterdir())
+    assert logs == ["ngram-1.log", "ngram-2.log", "target-only-1.log"]
+
+
 def test_a_server_that_is_killed_is_no_success_for_the_client(host: Host, kept: Path) -> None:
     asked = ("--method", "target-only", "--case", "killed-mid-stream", "--json", str(kept))
     assert host.check(*asked).exit_code == 0
