@@ -163,7 +163,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     results = arm_results(evidence, blocks, found.saturation)
     why = _reasons(evidence, blocks, results)
     burdens = {arm.name: burden(evidence, blocks, arm) for arm in manifest.candidates}
-    weighed, picked = weigh(at.manifest, verdicts, comparisons, burdens, blocks), selection(manifest, comparisons)
+    weighed = weigh(at.manifest, verdicts, comparisons, burdens, blocks)
+    picked = selection(manifest, comparisons, len(blocks.indices))
     schedules = k_schedules(at, blocks, verdicts, comparisons)
     return Report(
         experiment=manifest.digest,

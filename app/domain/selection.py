@@ -32,12 +32,12 @@ class Selection(BaseModel):
     sentence: str
 
 
-def selection(manifest: Manifest, comparisons: Sequence[MetricComparison]) -> Selection | None:
-    """``None`` where there is nothing to pick from, or not every block tells every ratio."""
+def selection(manifest: Manifest, comparisons: Sequence[MetricComparison], complete: int) -> Selection | None:
+    """``None`` where there is nothing to pick from, or not every one of the ``complete`` blocks tells every ratio."""
     arms = tuple(arm.name for arm in manifest.decided)
     ratios = [[c.log_ratios for c in comparisons if c.primary and c.arm == arm] for arm in arms]
-    blocks = {len(one) for arm in ratios for one in arm}
-    if len(arms) <= 1 or len(blocks) != 1 or min(blocks) < BLOCKS_MIN or len({len(arm) for arm in ratios}) != 1:
+    blocks = {len(one) for arm in ratios for one in arm}  # as many each is not enough: they may lack different ones
+    if len(arms) <= 1 or blocks != {complete} or complete < BLOCKS_MIN or len({len(arm) for arm in ratios}) != 1:
         return None
     merit = np.asarray(ratios, dtype=np.float64).mean(axis=1)
     best = int(merit.mean(axis=1).argmax())

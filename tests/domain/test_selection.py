@@ -25,7 +25,7 @@ def manifest(*names: str) -> Any:
 
 
 def test_the_best_is_looked_up_in_the_block_that_did_not_pick_it() -> None:
-    found = selection(manifest("a", "b"), comparisons(a=[2.0, 1.0, 1.0], b=[1.1, 1.1, 1.1]))
+    found = selection(manifest("a", "b"), comparisons(a=[2.0, 1.0, 1.0], b=[1.1, 1.1, 1.1]), 3)
     assert found is not None
     assert (found.arm, found.among) == ("a", ("a", "b"))
     assert found.ratio == pytest.approx(2 ** (1 / 3))
@@ -35,9 +35,14 @@ def test_the_best_is_looked_up_in_the_block_that_did_not_pick_it() -> None:
 
 
 def test_one_arm_is_not_picked_and_missing_blocks_tell_nothing() -> None:
-    assert selection(manifest("a"), comparisons(a=[2.0, 1.0, 1.0])) is None
-    assert selection(manifest("a", "b"), comparisons(a=[2.0, 1.0, 1.0], b=[1.1, 1.1])) is None
-    assert selection(manifest("a", "b"), comparisons(a=[2.0, 1.0], b=[1.1, 1.1])) is None
+    assert selection(manifest("a"), comparisons(a=[2.0, 1.0, 1.0]), 3) is None
+    assert selection(manifest("a", "b"), comparisons(a=[2.0, 1.0, 1.0], b=[1.1, 1.1]), 3) is None
+    assert selection(manifest("a", "b"), comparisons(a=[2.0, 1.0], b=[1.1, 1.1]), 2) is None
+
+
+def test_arms_of_which_each_lacks_a_block_are_not_laid_beside_each_other() -> None:
+    """Which block it is, the ratios do not say."""
+    assert selection(manifest("a", "b"), comparisons(a=[2.0, 1.0, 1.0], b=[1.1, 1.1, 1.1]), 4) is None
 
 
 def test_of_arms_that_are_all_the_same_the_left_out_ratio_is_not_flattered() -> None:
