@@ -115,10 +115,11 @@ def run(settings: Settings, order: Order, clock: Clock, console: Console) -> int
     traces = _find_traces(manifest, order)
     if order.resume is not None:
         _require_pinned_host(manifest)
-        restored = restore(settings, order.resume)
-        _say(console, f"state of {restored.made_at:%Y-%m-%d %H:%M:%S} UTC restored from {order.resume}")
     # A pin that this host cannot honour would fail a block for good; here it costs nothing.
     resolve_pins(manifest, settings)
+    if order.resume is not None:
+        restored = restore(settings, order.resume)
+        _say(console, f"state of {restored.made_at:%Y-%m-%d %H:%M:%S} UTC restored from {order.resume}")
     _say(console, _lease_words(settings))
     try:
         settings = supervise.up(settings, lambda words: _say(console, words))

