@@ -62,6 +62,8 @@ def add_runtime(
     """Register a vLLM environment by path, or a container image by digest, after asking it what it can do."""
     settings = Settings()
     with refusals(as_json=as_json):
+        if python is not None and image is not None:
+            raise DomainError.of("python", "an image brings its own Python", "leave out either --python or --image")
         if python is not None and path is not None:
             candidate = candidate_layers(name, path, python, settings.runtime_root)
         else:

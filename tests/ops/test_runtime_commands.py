@@ -97,6 +97,12 @@ def test_progress_and_answer_are_apart(root: Path) -> None:
     assert runtime("inspect", "new", "--json").stderr == ""
 
 
+def test_an_image_is_not_joined_to_a_python_of_the_host(root: Path) -> None:
+    image = f"registry.example/vllm@sha256:{'a' * 64}"
+    problem = refused("add", "new", "--image", image, "--version", "0.32.0", "--python", "/usr/bin/python3")
+    assert problem["message"] == "an image brings its own Python"
+
+
 def test_one_that_cannot_be_asked_is_not_added(root: Path, tmp_path: Path) -> None:
     broken = make_fake_runtime(tmp_path / "broken", answers=False)
     assert "cannot be imported" in refused("add", "broken", broken)["message"]
