@@ -31,7 +31,8 @@ from worker.services import Register, Service, Wanted
 
 FREE_BYTES_MIN = 1024**3
 READY_TIMEOUT_S = 90.0
-GRACE_S = {"web": 20.0, "worker": 60.0}
+GRACE_S = {"web": 20.0, "worker": 120.0}
+"""A worker may wait half a minute for its engine to end by itself and a minute for what it killed to be gone."""
 """A worker stops its engine and hands its block over before it goes."""
 _TAIL_CHARS = 1500
 
