@@ -75,7 +75,9 @@ def test_a_bundle_verifies_and_names_its_root_and_accelerator(
     bundle: Path, measured: tuple[ExperimentEvidence, dict[str, Trace]]
 ) -> None:
     found = verify(bundle)
-    assert found == Verified((), root_of(bundle), measured[0].manifest.digest, "cpu", 8 * REQUESTS, 8)
+    named = Verified((), root_of(bundle), measured[0].manifest.digest, "cpu", 8 * REQUESTS, 8, found.report)
+    assert found == named
+    assert found.report == members_of(bundle)["report.json"]
     assert root_of(bundle) == digest(members_of(bundle)[INDEX])
 
 
