@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from app.domain.distribution import Distribution
 from app.domain.greedy_classes import MismatchClass
 from app.domain.greedy_mismatch import AnsweredAgain, Mismatch
 from app.domain.greedy_rates import MatchRate
@@ -185,6 +186,9 @@ def _result(arm: str, workload: str, load: str, stratum: str) -> ArmResult:
         queue_ms=_quantiles(0.4),
         e2e_ms=_quantiles(base / speed),
         lateness_ms=_quantiles(0.2),
+        distributions=_distributions(base / speed, offered, failed=2 if load == "high" else 0)
+        if stratum == "all"
+        else {},
         output_throughput_tps=estimate(RATES[load] * 62 * min(speed, 1.0), "tokens/s"),
         request_throughput_rps=estimate(RATES[load], "requests/s"),
         acceptance_along_output=AlongOutput(),
@@ -217,6 +221,29 @@ def _quantiles(p50_ms: float) -> dict[str, Estimate]:
     return {"p50": estimate(p50_ms, "ms"), "p95": estimate(p50_ms * 1.9, "ms", width=1.12), "p99": gated}
 
 
+def _distributions(p50_ms: float, offered: int, *, failed: int) -> dict[str, Distribution]:
+    """Three times of each latency; failed requests leave the curve below 1, but not that of the time per token."""
+    return {
+        name: _distribution(ms, offered, failed=0 if name == "tpot_ms" else failed, left_out=failed)
+        for name, ms in (("ttft_ms", 31.0), ("tpot_ms", p50_ms / 75), ("e2e_ms", p50_ms))
+    }
+
+
+def _distribution(ms: float, offered: int, *, failed: int, left_out: int) -> Distribution:
+    end = (offered - failed) / offered
+    return Distribution(
+        ms=(ms * 0.7, ms, ms * 1.9),
+        share=(0.05, 0.5, end),
+        low=(0.02, 0.46, end - 0.01),
+        high=(0.08, 0.54, end),
+        confidence=0.95,
+        offered=offered,
+        counted=offered - (left_out if not failed else 0),
+        timed=offered - left_out,
+        blocks=5,
+    )
+
+
 def _comparisons(arms: tuple[str, ...], complete: int) -> Iterator[MetricComparison]:
     for (arm, workload, load), speed in SPEEDUP.items():
         for stratum in STRATA[workload] if arm in arms else ():
@@ -236,6 +263,7 @@ def _comparisons(arms: tuple[str, ...], complete: int) -> Iterator[MetricCompari
                     simultaneous_high=ratio.high and ratio.high * 1.02,
                     p_holm=0.004 if abs(speed - 1) > 0.1 else 0.6,
                     block_ratios=tuple(value * shift * f for f in (0.97, 1.01, 1.0, 1.03, 0.99)[:complete]),
+                    ratio_blocks=tuple(range(complete)),
                     minimum_detectable_effect=0.07,
                 )
 

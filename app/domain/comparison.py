@@ -49,6 +49,8 @@ class MetricComparison(BaseModel):
     simultaneous_high: float | None
     p_holm: float | None
     block_ratios: tuple[float, ...]
+    ratio_blocks: tuple[int, ...] = ()
+    """Which block each of them is of."""
     minimum_detectable_effect: float | None
     """Relative: 0.034 is a change of 3.4% that these blocks would find with 80% power."""
 
@@ -125,7 +127,7 @@ def compare(
         _comparison(
             evidence.manifest,
             condition,
-            tuple(_ratios(blocks.pairs(condition), members, metric, rules[condition])),
+            dict(_ratios(blocks.pairs(condition), members, metric, rules[condition])),
             stratum=stratum,
             metric=metric,
             primary=stratum == ALL and metric == primary_metric(condition, saturation),
@@ -150,13 +152,13 @@ def primary_metric(condition: Condition, saturation: Mapping[Condition, Saturati
 def _comparison(
     manifest: Manifest,
     condition: Condition,
-    ratios: tuple[float, ...],
+    ratios: Mapping[int, float],
     *,
     stratum: str,
     metric: str,
     primary: bool,
 ) -> MetricComparison:
-    logs = tuple(map(math.log, ratios))
+    logs = tuple(map(math.log, ratios.values()))
     confidence = manifest.margins.confidence
     return MetricComparison(
         arm=condition.arm,
@@ -169,18 +171,19 @@ def _comparison(
         simultaneous_low=None,
         simultaneous_high=None,
         p_holm=None,
-        block_ratios=ratios,
+        block_ratios=tuple(ratios.values()),
+        ratio_blocks=tuple(ratios),
         minimum_detectable_effect=minimum_detectable_effect(logs, confidence),
     )
 
 
-def _ratios(pairs: Sequence[Pair], members: frozenset[str], metric: str, rule: Good) -> Iterator[float]:
-    """One ratio per block; a block in which either side is 0, infinite or undefined has none."""
+def _ratios(pairs: Sequence[Pair], members: frozenset[str], metric: str, rule: Good) -> Iterator[tuple[int, float]]:
+    """Block and its one ratio; a block in which either side is 0, infinite or undefined has none."""
     measure, less_is_better = METRICS[metric]
     for pair in pairs:
         target, arm = (measure(_Part(run, members, rule)) for run in (pair.target, pair.arm))
         if target and arm and math.isfinite(target) and math.isfinite(arm):
-            yield target / arm if less_is_better else arm / target
+            yield pair.block, target / arm if less_is_better else arm / target
 
 
 def by_block(comparison: MetricComparison, blocks: CompleteBlocks) -> dict[int, float]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from app.domain.acceptance import DraftCounts, draft_counts
 from app.domain.arm_acceptance import by_counters, by_requests
 from app.domain.condition import Condition, expand
+from app.domain.distribution import Distribution, distribution
 from app.domain.evidence import ExperimentEvidence, RunEvidence
 from app.domain.goodput import Good, good_of, good_share, mean_goodput
 from app.domain.latency import (
@@ -24,7 +25,7 @@ from app.domain.latency import (
 )
 from app.domain.observation import RequestObservation
 from app.domain.output_position import AlongOutput, Placed, along_output, placed_steps
-from app.domain.pairing import CompleteBlocks, strata_of, within
+from app.domain.pairing import ALL, CompleteBlocks, strata_of, within
 from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import (
     QUANTILES,
@@ -75,6 +76,8 @@ class ArmResult(BaseModel):
     """Waiting inside the engine, by its own word."""
     e2e_ms: dict[str, Estimate]
     lateness_ms: dict[str, Estimate]
+    distributions: dict[str, Distribution] = {}
+    """``ttft_ms``, ``tpot_ms``, ``e2e_ms`` → the whole distribution; only of all strata together."""
     output_throughput_tps: Estimate
     request_throughput_rps: Estimate
     goodput_rps: Estimate
@@ -173,6 +176,7 @@ def _arm_result(
         lateness_ms=_quantiles(
             (late / NS_PER_MS for o in part if (late := lateness_ns(o)) is not None) for part in parts
         ),
+        distributions=_distributions(parts, len(offered)) if stratum == ALL else {},
         output_throughput_tps=mean_over_blocks([output_throughput_tps(p, s) for p, s in windows], "tokens/s"),
         request_throughput_rps=mean_over_blocks([_served(p) / s for p, s in windows], "requests/s"),
         goodput_rps=mean_goodput([*zip(runs, parts, strict=True)], rule),
@@ -189,6 +193,17 @@ def _arm_result(
         tokens=_tokens(offered, asked, counts_per_request=counts_per_request),
         saturation=saturation,
     )
+
+
+def _distributions(parts: Sequence[Sequence[RequestObservation]], offered: int) -> dict[str, Distribution]:
+    """As the quantiles: over offered requests, but for the time per token, which a failed one does not have."""
+    served = [[o for o in part if o.outcome is Outcome.SUCCESS] for part in parts]
+    times = {
+        "ttft_ms": [[milliseconds(ttft_ns(o)) for o in part] for part in parts],
+        "tpot_ms": [[tpot / NS_PER_MS for o in part if (tpot := tpot_ns(o)) is not None] for part in served],
+        "e2e_ms": [[milliseconds(e2e_ns(o)) for o in part] for part in parts],
+    }
+    return {name: distribution(runs, offered=offered) for name, runs in times.items()}
 
 
 def _tokens(
