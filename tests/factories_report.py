@@ -21,6 +21,7 @@ from app.domain.report import (
     SessionSummary,
     Verdict,
 )
+from app.domain.reproducibility_terms import ChecklistItem, check, idle, item
 from app.domain.results import TokenCounts
 from app.domain.verified import Alternative
 from app.domain.vocabulary import BASELINE_ARM, Regime, Saturation, VerdictWord
@@ -122,6 +123,19 @@ def sample_report(
         devices=(),
         config_differences={invalid_arm: {"scheduler.async_scheduling": ("False", "True")}} if invalid_arm else {},
         not_shown=("Other hardware: every number is from cpu, 2 cores.",),
+        checklist=sample_checklist(),
+    )
+
+
+def sample_checklist() -> tuple[ChecklistItem, ...]:
+    """One item of each state."""
+    sweep = check("ngram", holds=False, evidence="k = 4", remedy="write several lengths")
+    log = check("start-up archived", holds=True, evidence="log by sha256: 15 of 15", remedy="")
+    ends = idle("cancellation", "no request of the traces ends early")
+    return (
+        item("startup", "Compatible, and start-up archived", log),
+        item("swept", "Speculation length swept", sweep),
+        item("controls", "Cancellation controlled", ends),
     )
 
 

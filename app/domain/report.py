@@ -37,6 +37,7 @@ from app.domain.output_length import with_output_lengths
 from app.domain.pairing import ALL, CompleteBlocks, strata_of
 from app.domain.recommendation import Recommendation, recommend
 from app.domain.reconciliation import Reconciliation
+from app.domain.reproducibility import ChecklistItem, Facts, checklist
 from app.domain.resolution import config_differences
 from app.domain.rests_on import Expiry, Pin, Standing, pins_of
 from app.domain.results import ArmResult, arm_results
@@ -66,7 +67,7 @@ __all__ = [
 ]
 
 REPORT_FORMAT = "verdraft/report/v0"
-ANALYSIS_VERSION = "0.5"
+ANALYSIS_VERSION = "0.6"
 FINDINGS_LISTED = 200
 
 
@@ -138,6 +139,8 @@ class Report(_Frozen):
     """Arm → resolved field → (target-only, arm), for fields outside the allowed set; each makes the arm INVALID."""
     not_shown: tuple[str, ...]
     """What this experiment cannot tell, in words."""
+    checklist: tuple[ChecklistItem, ...] = ()
+    """Whether somebody else could do it again: ten items with their evidence."""
     pins: tuple[Pin, ...] = ()
     """What it rests on, and what would end it."""
     expiry: Expiry | None = None
@@ -166,6 +169,17 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     weighed = weigh(at.manifest, verdicts, comparisons, burdens, blocks)
     picked = selection(manifest, comparisons, len(blocks.indices))
     schedules = k_schedules(at, blocks, verdicts, comparisons)
+    facts = Facts(
+        evidence,
+        blocks,
+        controls=summaries(controls),
+        results=results,
+        saturation=found.saturation,
+        correctness=found.verification.correctness,
+        sampling=found.sampling,
+        memory=arm_memory(evidence, blocks),
+        reconciliations=reconcile_all(evidence),
+    )
     return Report(
         experiment=manifest.digest,
         name=manifest.name,
@@ -192,12 +206,12 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         sampling=found.sampling,
         correct_answers=found.answers.correct,
         degenerate=found.answers.degenerate,
-        reconciliations=reconcile_all(evidence),
-        controls=summaries(controls),
+        reconciliations=facts.reconciliations,
+        controls=facts.controls,
         findings=findings(controls)[:FINDINGS_LISTED],
         sessions=tuple(map(session_summary, evidence.sessions)),
         costs=tuple(draft_cost(evidence, blocks, arm.name) for arm in manifest.candidates),
-        memory=arm_memory(evidence, blocks),
+        memory=facts.memory,
         mechanism=tuple(mechanism(c, blocks.of(c), speculates=c.arm in manifest.speculative) for c in expand(manifest)),
         explanations=why.explanations,
         counterfactuals=why.counterfactuals,
@@ -205,6 +219,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         devices=tuple({d.uuid: d for s in evidence.sessions for d in s.devices}.values()),
         config_differences=config_differences(evidence, blocks),
         not_shown=not_shown(evidence, blocks, len(found.verification.mismatches), set(found.saturation.values())),
+        checklist=checklist(facts),
         pins=pins_of(manifest, ANALYSIS_VERSION),
     )
 

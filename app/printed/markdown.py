@@ -55,6 +55,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _why(report)
     yield from _controls(report)
     yield from _costs(report)
+    yield from _checklist(report)
     yield from _not_shown(report)
     yield from _pins(report)
     yield from _every_number(report)
@@ -182,6 +183,18 @@ def _costs(report: Report) -> Iterator[str]:
         for c in report.costs
     )
     yield from _table(("arm", "start-up", "target-only", "KV cache tokens", "target-only"), rows)
+
+
+def _checklist(report: Report) -> Iterator[str]:
+    """Each check in its item, and what to do where one is not met."""
+    yield from _section("Could somebody else do it again?")
+    head = ("item", "check", "state", "evidence", "what to do")
+    rows = (
+        tuple(map(escaped, (item.title, check.what, check.state, check.evidence, check.remedy or "")))
+        for item in report.checklist
+        for check in item.checks
+    )
+    yield from _table(head, rows)
 
 
 def _not_shown(report: Report) -> Iterator[str]:

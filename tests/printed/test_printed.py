@@ -108,3 +108,10 @@ def test_an_estimate_says_why_it_has_no_value() -> None:
         == r"1.23457 \[1, 2\] ratio, n = 5"
     )
     assert told(None) == "none"
+
+
+def test_each_check_of_the_checklist_is_told_with_its_state_and_remedy() -> None:
+    text = markdown(sample_report()).split("## Could somebody else do it again?")[1].split("## ")[0]
+    assert "| Compatible, and start-up archived | start-up archived | met | log by sha256: 15 of 15 |  |" in text
+    assert "| Speculation length swept | ngram | not met | k = 4 | write several lengths |" in text
+    assert "| not applicable | no request of the traces ends early |" in text
