@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from app import errors
 from app.boundary import Boundary
+from app.comparisons.cache import ReportCache
 from app.comparisons.routes import router as comparisons
-from app.comparisons.service import ReportCache
 from app.db.session import Database
 from app.evidence.routes import router as evidence
 from app.experiments.events import Streams
@@ -41,11 +41,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     chosen = settings or Settings()
     database = Database(chosen.database_url.get_secret_value())
 
+    reports = ReportCache()
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         configure(chosen.log_level)
         async with reaping(database, chosen):
             yield
+        await reports.close()
         await database.dispose()
 
     # The interactive docs would load scripts from another host.
@@ -53,7 +56,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="Verdraft", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None
     )
     app.state.settings, app.state.database = chosen, database
-    app.state.streams, app.state.reports, app.state.meter = Streams(database), ReportCache(), RequestMeter()
+    app.state.streams, app.state.reports, app.state.meter = Streams(database), reports, RequestMeter()
     errors.install(app)
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM, compresslevel=COMPRESS_LEVEL)
     app.add_middleware(Boundary, host=chosen.host)

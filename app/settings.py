@@ -74,6 +74,11 @@ class Settings(BaseSettings):
     engine_log_bytes_max: int = Field(
         default=256 * 1024**2, gt=0, description="An engine that has written more log than this is stopped."
     )
+    page_patience_s: float = Field(
+        default=0.4,
+        ge=0,
+        description="How long a page waits for a report that is being computed before it shows itself without.",
+    )
     log_level: str = Field(default="INFO", description="Level of the service's own log.")
 
     @property

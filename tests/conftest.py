@@ -113,12 +113,16 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def settings(database_url: str, tmp_path: Path) -> Settings:
-    """Settings of an empty database and an empty home; the broker is dead, which must only cost a warning."""
+    """Settings of an empty database and an empty home; the broker is dead, which must only cost a warning.
+
+    Pages wait for their report; ``tests/browser/test_computing.py`` does not.
+    """
     return Settings(
         home=tmp_path / "home",
         database_url=SecretStr(database_url),
         redis_url=SecretStr(NO_BROKER),
         runtime_root=tmp_path / "runtimes",
+        page_patience_s=120,
     )
 
 

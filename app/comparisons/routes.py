@@ -8,8 +8,9 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
 from starlette.background import BackgroundTask
 
+from app.comparisons.cache import ReportCache
 from app.comparisons.schemas import FigureRead
-from app.comparisons.service import ComparisonService, ReportCache
+from app.comparisons.service import ComparisonService
 from app.domain.errors import EvidenceRefused, NotFound
 from app.domain.report import Report
 from app.errors import responses

@@ -3,15 +3,13 @@
 Not once per change of state: an open page must not rebuild a report on the cores that are being measured.
 """
 
-from asyncio import Lock
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, cast
-from weakref import WeakValueDictionary
 
 from anyio import to_thread
 from pydantic import JsonValue
@@ -22,7 +20,9 @@ from app.bundle.archive import pack
 from app.bundle.contents import open_contents
 from app.bundle.index import RunIndex
 from app.bundle.writing import write_index
+from app.comparisons.apart import computed_apart
 from app.comparisons.bundling import Wish, spool
+from app.comparisons.cache import KnownReport, ReportCache
 from app.comparisons.repository import ReportRepository
 from app.db.repository import resolve
 from app.db.session import Database
@@ -38,51 +38,18 @@ from app.figures import FIGURES
 from app.preflight.hosts import hosts_of
 from app.settings import Settings
 
-REPORTS_KEPT: Final = 32
-HELD_MAX: Final = 60_000
-"""Observations of an experiment that is analysed in memory; a larger one is read from a scratch directory as needed."""
+HELD_MAX: Final = 4_000
+"""Observations of an experiment that is analysed here and in memory. A larger one would keep every page waiting: it is
+read from a scratch directory by a process of its own."""
 SCRATCH: Final = "scratch-"
 
 Computing = Callable[[], "Awaitable[tuple[str, KnownReport]]"]
-
-
-@dataclass(frozen=True, slots=True)
-class KnownReport:
-    """A report and its canonical JSON."""
-
-    report: Report
-    document: bytes
 
 
 def report_key(experiment: str, committed: Sequence[CommittedBlock]) -> str:
     """A digest over all that a report depends on."""
     blocks: JsonValue = [[block.block, block.fence] for block in committed]
     return digest(canonical_json({"experiment": experiment, "committed": blocks, "analysis": ANALYSIS_VERSION}))
-
-
-class ReportCache:
-    """The reports used last, in memory before those in Postgres, and who computes one at present."""
-
-    def __init__(self, kept: int = REPORTS_KEPT) -> None:
-        self._kept = kept
-        self._reports: OrderedDict[str, KnownReport] = OrderedDict()
-        self._turns: WeakValueDictionary[str, Lock] = WeakValueDictionary()
-
-    def turn(self, key: str) -> Lock:
-        """Whoever holds it may look for the report in Postgres or compute it; the others wait for the result."""
-        return self._turns.setdefault(key, Lock())
-
-    def get(self, key: str) -> KnownReport | None:
-        """The report of that key, if it is still here."""
-        if key in self._reports:
-            self._reports.move_to_end(key)
-        return self._reports.get(key)
-
-    def put(self, key: str, report: KnownReport) -> None:
-        """Keep a report and forget the one unused longest."""
-        self._reports[key] = report
-        while len(self._reports) > self._kept:
-            self._reports.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +80,23 @@ class ComparisonService:
             key = await _key(session, experiment)
         return await self._known(experiment, key, lambda: self._computed(experiment))
 
+    async def ready(self, reference: str) -> KnownReport | None:
+        """As ``dated``, for a page: ``None`` while it is being computed, which goes on after the page waited."""
+        async with self._database.reader() as session:
+            experiment = await resolve(session, reference)
+            key = await _key(session, experiment)
+            document = None if self._cache.get(key) else await ReportRepository(session).read(experiment, key)
+        if document is not None:
+            self._cache.put(key, await _parsed(document))
+        compute = partial(self._known, experiment, key, partial(self._computed, experiment))
+        known = await self._cache.within(key, self._settings.page_patience_s, compute)
+        return None if known is None else await self._of_today(known)
+
     async def dated(self, reference: str, against: str | None = None) -> KnownReport:
         """As ``known``, with what it says of its own expiry at this moment: of the hosts, or of another experiment."""
-        known = await self.known(reference)
+        return await self._of_today(await self.known(reference), against)
+
+    async def _of_today(self, known: KnownReport, against: str | None = None) -> KnownReport:
         expiry = await self.expiry(known.report, against)
         if expiry is None:
             return known
@@ -133,10 +114,11 @@ class ComparisonService:
         return against_hosts(report.manifest, hosts)
 
     async def host_noise(self, report: Report) -> HostNoise | None:
-        """By the newest A/A experiment on the same kind of host, runtime and target; ``None`` without one."""
+        """By the newest A/A experiment on the same kind of host, runtime and target; ``None`` without one at hand."""
         async with self._database.reader() as session:
             experiment = await ReportRepository(session).newest_calibration(report.manifest)
-        return None if experiment is None else host_noise(await self.report(experiment))
+        known = None if experiment is None else await self.ready(experiment)
+        return None if known is None else host_noise(known.report)
 
     async def figure(self, reference: str, name: str) -> bytes:
         """A figure as Plotly's JSON; raises ``NotFound``."""
@@ -157,7 +139,8 @@ class ComparisonService:
                 experiment = await resolve(session, reference)
                 key = await _key(session, experiment)
                 runs = await spool(session, experiment, members, wish)
-            known = await self._known(experiment, key, lambda: _from_members(key, members))
+                large = await EvidenceRepository(session).offered(experiment) > HELD_MAX
+            known = await self._known(experiment, key, lambda: _from_members(key, members, apart=large))
             root = await to_thread.run_sync(_packed, members, archive, known, runs)
             yield Bundle(archive, experiment, root)
 
@@ -179,7 +162,7 @@ class ComparisonService:
                 fresh, computed = await compute()
                 await reports.store(experiment, fresh, computed.document)
                 return computed
-        return KnownReport(await to_thread.run_sync(Report.model_validate_json, document), document)
+        return await _parsed(document)
 
     async def _computed(self, experiment: str) -> tuple[str, KnownReport]:
         """The report and its key, which is newer than the one asked for where a block has ended since."""
@@ -189,9 +172,11 @@ class ComparisonService:
                 large = await repository.offered(experiment) > HELD_MAX
                 held = None if large else await repository.load_evidence(experiment)
                 if held is None:
-                    await spool(session, experiment, scratch)
+                    members = scratch / "members"
+                    members.mkdir()
+                    await spool(session, experiment, members)
             if held is None:
-                return await _from_members(key, scratch)
+                return await _from_members(key, scratch / "members", apart=True)
             return key, await to_thread.run_sync(_reported, held)
 
     @asynccontextmanager
@@ -206,8 +191,14 @@ async def _key(session: AsyncSession, experiment: str) -> str:
     return report_key(experiment, await EvidenceRepository(session).committed(experiment))
 
 
-async def _from_members(key: str, directory: Path) -> tuple[str, KnownReport]:
+async def _from_members(key: str, directory: Path, *, apart: bool) -> tuple[str, KnownReport]:
+    if apart:
+        return key, await _parsed(await computed_apart(directory))
     return key, await to_thread.run_sync(lambda: _reported(open_contents(directory).evidence()))
+
+
+async def _parsed(document: bytes) -> KnownReport:
+    return KnownReport(await to_thread.run_sync(Report.model_validate_json, document), document)
 
 
 def _reported(evidence: ExperimentEvidence) -> KnownReport:

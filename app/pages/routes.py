@@ -81,7 +81,10 @@ async def show_comparison(
 ) -> Response:
     """Arms by stratum and load with intervals; the query is the page's whole state."""
     experiment = await source.experiments.read(prefix)
-    report = (await source.comparisons.dated(experiment.id)).report
+    known = await source.comparisons.ready(experiment.id)
+    if known is None:
+        return page(request, "computing.html", {"experiment": experiment})
+    report = known.report
     query.check(report)
     axis, groups = compare.comparison_groups(report, query)
     verdict_axis, verdicts = compare.verdict_groups(report)
@@ -118,7 +121,10 @@ async def show_mismatch(
 ) -> Response:
     """One differing answer: its tokens, what the target would have chosen, and what was re-run."""
     experiment = await source.experiments.read(prefix)
-    found = mismatches.find(await source.comparisons.report(experiment.id), query)
+    known = await source.comparisons.ready(experiment.id)
+    if known is None:
+        return page(request, "computing.html", {"experiment": experiment})
+    found = mismatches.find(known.report, query)
     context = {
         "experiment": experiment,
         "m": found,
@@ -170,12 +176,14 @@ async def _live_context(source: Readings, prefix: str) -> dict[str, Any]:
     experiment = await source.experiments.read(prefix)
     manifest = await source.experiments.manifest(experiment.id)
     sessions, runs = await source.runs.sessions(experiment.id), await source.runs.runs(experiment.id)
-    report = (await source.comparisons.dated(experiment.id)).report if experiment.blocks_complete else None
+    known = await source.comparisons.ready(experiment.id) if experiment.blocks_complete else None
+    report = known.report if known else None
     axis, groups = compare.verdict_groups(report) if report else (None, [])
     return {
         "experiment": experiment,
         "manifest": manifest,
         "report": report,
+        "computing": bool(experiment.blocks_complete) and report is None,
         "verdict_axis": axis,
         "verdict_groups": groups,
         "lanes": live.schedule_grid(manifest, sessions),
