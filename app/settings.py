@@ -79,6 +79,9 @@ class Settings(BaseSettings):
         ge=0,
         description="How long a page waits for a report that is being computed before it shows itself without.",
     )
+    live: bool = Field(
+        default=True, description="Whether workers tell pages, each second, what the run under way does; never evidence."
+    )
     log_level: str = Field(default="INFO", description="Level of the service's own log.")
 
     @property

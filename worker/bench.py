@@ -57,6 +57,8 @@ class Bench:
     held: Held
     client: ReplayClient
     recorder: Recorder
+    live_url: str | None
+    """The database through which pages are told of the run under way; ``None``: they are not."""
 
     def arm(self, name: str) -> Arm:
         """The manifest's arm of that name."""

@@ -164,6 +164,7 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock, hel
             held=held,
             client=client,
             recorder=Recorder(database, block, ArtifactStore(settings.artifacts), patience_s=settings.self_fence_s),
+            live_url=settings.database_url.get_secret_value() if settings.live else None,
         )
         for planned in (await _resumption(database, block, bench)).sessions:
             await conduct_session(bench, planned)

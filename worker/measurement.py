@@ -18,6 +18,7 @@ from app.domain.evidence import CounterDeltas, Failure, RunEvidence, label_of
 from app.domain.exposition import counter_deltas
 from app.domain.lateness import late_client
 from app.domain.lifecycle import RunState
+from app.domain.live import Following
 from app.domain.observation import RequestObservation
 from app.domain.retry import is_retried
 from app.domain.run_controls import run_controls
@@ -31,6 +32,7 @@ from worker.engine import log_lines
 from worker.engine.log_file import read_log
 from worker.engine.scrape import Sampler, Scrape, ScrapeFailed, quiesced, scrape, series_of, write_scrapes
 from worker.engine.server import VllmServer
+from worker.live import LiveFeed
 from worker.replay.plan import SPIN_NS
 from worker.replay.process import ReplayFailed, ReplayRecord, collect
 from worker.requests import cache_salt, replay_plan
@@ -51,6 +53,8 @@ class Serving:
     server: VllmServer
     telemetry: Telemetry
     scratch: Path
+    live: LiveFeed
+    """What pages are shown meanwhile; nothing that is measured rests on it."""
 
 
 async def warm_up(bench: Bench, serving: Serving) -> None:
@@ -152,7 +156,21 @@ async def _observe(bench: Bench, attempt: Attempt, serving: Serving, seen: Seen)
     directory = serving.scratch / condition.workload / f"{condition.load}-{attempt.number}"
     seen.requests = await asyncio.to_thread(bench.traces[condition.workload].of_load, condition.load)
     seen.scrapes.append(await _starting_point(bench, condition, server))
-    async with Sampler(server.socket_path, seen.scrapes) as sampler:
+    following = Following(condition.workload, condition.load, attempt.number, len(seen.requests))
+    with serving.live.run(following, seen.scrapes):
+        await _replay_watched(bench, attempt, serving, directory, seen)
+    try:
+        if dead := cause_of_end(server):
+            raise RunFailed(dead)
+        seen.scrapes.append(await quiesced(server.socket_path))
+    finally:
+        await _record(bench, attempt, serving, directory, seen)
+
+
+async def _replay_watched(bench: Bench, attempt: Attempt, serving: Serving, directory: Path, seen: Seen) -> None:
+    """Replay, scraping each second. What a replay that had to be stopped has written is recorded before this raises."""
+    server = serving.server
+    async with Sampler(server.socket_path, seen.scrapes, told=serving.live.scraped) as sampler:
         watch = Watch(bench.limits, sampler.newest, server.flood)
         try:
             seen.record = await under_watch(_replay_load(bench, attempt, server, directory, seen), watch)
@@ -161,12 +179,6 @@ async def _observe(bench: Bench, attempt: Attempt, serving: Serving, seen: Seen)
             if isinstance(stopped, WatchdogAlarm):
                 raise RunFailed(stopped.failure) from stopped
             raise
-    try:
-        if dead := cause_of_end(server):
-            raise RunFailed(dead)
-        seen.scrapes.append(await quiesced(server.socket_path))
-    finally:
-        await _record(bench, attempt, serving, directory, seen)
 
 
 async def _starting_point(bench: Bench, condition: Condition, server: VllmServer) -> Scrape:

@@ -13,6 +13,7 @@ import psutil
 import structlog
 from structlog.contextvars import bound_contextvars
 
+from app.db.notify import LiveSender
 from app.domain.evidence import Failure
 from app.domain.lifecycle import SessionState
 from app.domain.memory import MemoryBreakdown
@@ -29,6 +30,7 @@ from worker.engine.log_file import read_log
 from worker.engine.memory import memory_facts
 from worker.engine.scrape import ScrapeFailed
 from worker.engine.server import Configuration, StartupFailed, VllmServer
+from worker.live import LiveFeed, LiveSource
 from worker.measurement import Serving, conduct_run, warm_up
 from worker.recorder import Recorder
 from worker.scratch import scratch_directory
@@ -91,7 +93,7 @@ async def _serve(bench: Bench, serving: Serving, work: Work) -> None:
     """Start the server, do the work, stop it; log and telemetry are archived however that ends."""
     session_id = serving.session_id
     try:
-        async with serving.telemetry, serving.server:
+        async with serving.live, serving.telemetry, serving.server:
             await _warm_up(bench, serving)
             await work(serving)
             await bench.recorder.move_session(session_id, SessionState.DRAINING)
@@ -124,7 +126,12 @@ def _stand(bench: Bench, arm: str, session_id: UUID, scratch: Path, *, tells_log
         clients=bench.client.pids,
         cores=bench.cores.engine_tree,
     )
-    return Serving(session_id, arm, server, telemetry, scratch)
+    return Serving(session_id, arm, server, telemetry, scratch, _live(bench, arm, server, telemetry))
+
+
+def _live(bench: Bench, arm: str, server: VllmServer, telemetry: Telemetry) -> LiveFeed:
+    sender = LiveSender(bench.live_url, bench.experiment_id) if bench.live_url else None
+    return LiveFeed(LiveSource(bench.block_index, arm, server.log_path, telemetry.path), sender)
 
 
 async def _warm_up(bench: Bench, serving: Serving) -> None:

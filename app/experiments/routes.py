@@ -96,7 +96,12 @@ async def cancel(experiment_id: str, service: ServiceDep) -> ExperimentRead:
     "/{experiment_id}/events", responses=responses(NotFound, TooManyStreams), response_class=EventSourceResponse
 )
 async def follow(experiment_id: str, request: Request, service: ServiceDep) -> EventSourceResponse:
-    """Server-sent events: ``change`` with the new version at each change, ``reconnect`` after ten minutes."""
+    """Server-sent events: ``change`` with the new version at each change, ``reconnect`` after ten minutes.
+
+    While a run is under way also ``live`` (its values, each second) and ``log`` (the end of its engine's log): both
+    unaudited, stored nowhere and no evidence.
+    """
     experiment = await service.read(experiment_id)
     streams = cast("Streams", request.app.state.streams)
-    return EventSourceResponse(streams.follow(experiment.id), headers={"Cache-Control": "no-store"})
+    events = streams.follow(experiment.id, request.client.host if request.client else "")
+    return EventSourceResponse(events, headers={"Cache-Control": "no-store"})

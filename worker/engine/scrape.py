@@ -7,7 +7,7 @@ measured host as little as they can.
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -143,12 +143,23 @@ async def _get(engine: httpx.AsyncClient, path: str) -> str:
 
 
 class Sampler:
-    """Adds a scrape each second to ``scrapes`` while it is entered; one that fails leaves a gap in the times."""
+    """Adds a scrape each second to ``scrapes`` while it is entered; one that fails leaves a gap in the times.
 
-    def __init__(self, socket_path: str, scrapes: list[Scrape], period_s: float = PERIOD_S) -> None:
+    ``told`` is called after each.
+    """
+
+    def __init__(
+        self,
+        socket_path: str,
+        scrapes: list[Scrape],
+        period_s: float = PERIOD_S,
+        *,
+        told: Callable[[], None] = lambda: None,
+    ) -> None:
         self._socket_path = socket_path
         self._period_s = period_s
         self._scrapes = scrapes
+        self._told = told
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -173,5 +184,6 @@ class Sampler:
             while True:
                 with suppress(ScrapeFailed):
                     self._scrapes.append(await _scrape(engine))
+                    self._told()
                 due = max(due + self._period_s, time.monotonic())
                 await asyncio.sleep(due - time.monotonic())
