@@ -1,7 +1,9 @@
 """Reports in Postgres by what they depend on."""
 
+from collections.abc import Sequence
+
 import zstandard
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -9,6 +11,7 @@ from app.db.models import ExperimentRow, ReportRow
 from app.domain.lifecycle import ExperimentState
 from app.domain.manifest import Manifest
 from app.domain.vocabulary import Purpose
+from app.experiments.glance import Glance
 
 
 class ReportRepository:
@@ -28,6 +31,17 @@ class ReportRepository:
         await self._session.execute(delete(ReportRow).where(ReportRow.experiment == experiment, ReportRow.key != key))
         row = insert(ReportRow).values(experiment=experiment, key=key, document=zstandard.compress(document))
         await self._session.execute(row.on_conflict_do_nothing())
+
+    async def note(self, experiment: str, key: str, glance: Glance) -> None:
+        """Keep the verdicts in short beside the report of that key; nothing happens if a newer one took its place."""
+        of_key = ReportRow.experiment == experiment, ReportRow.key == key
+        await self._session.execute(update(ReportRow).where(*of_key).values(glance=glance.model_dump(mode="json")))
+
+    async def manifests(self, experiments: Sequence[str]) -> dict[str, Manifest]:
+        """The manifests of these experiments, as far as they are there."""
+        query = select(ExperimentRow.digest, ExperimentRow.manifest).where(ExperimentRow.digest.in_(experiments))
+        rows = (await self._session.execute(query)).all()
+        return {digest: Manifest.model_validate(document) for digest, document in rows}
 
     async def newest_calibration(self, manifest: Manifest) -> str | None:
         """The newest finished A/A experiment with the manifest's hardware, runtime and target."""

@@ -31,9 +31,10 @@ from app.domain.errors import NotFound
 from app.domain.evidence import ExperimentEvidence
 from app.domain.host_noise import HostNoise, host_noise
 from app.domain.report import ANALYSIS_VERSION, Report, build_report, with_expiry
-from app.domain.rests_on import Expiry, against_experiment, against_hosts
+from app.domain.rests_on import Expiry, Standing, against_experiment, against_hosts
 from app.evidence.repository import CommittedBlock, EvidenceRepository
 from app.evidence.views.repository import EvidenceViews
+from app.experiments.glance import glance_of
 from app.figures import FIGURES
 from app.preflight.hosts import hosts_of
 from app.settings import Settings
@@ -112,6 +113,22 @@ class ComparisonService:
         async with self._database.reader() as session:
             hosts = hosts_of(await EvidenceViews(session).capabilities())
         return against_hosts(report.manifest, hosts)
+
+    async def weigh(self, experiment: str) -> None:
+        """Have the report made, if it was not, and keep its verdicts where lists find them."""
+        async with self._database.reader() as session:
+            committed = await EvidenceRepository(session).committed(experiment)
+        report = await self.report(experiment)
+        async with self._database.transaction() as session:
+            glance = glance_of(report, len(committed))
+            await ReportRepository(session).note(experiment, report_key(experiment, committed), glance)
+
+    async def expired(self, experiments: Sequence[str]) -> frozenset[str]:
+        """Those of which some pin is no longer there: what their reports say was true."""
+        async with self._database.reader() as session:
+            hosts = hosts_of(await EvidenceViews(session).capabilities())
+            manifests = await ReportRepository(session).manifests(experiments)
+        return frozenset(d for d, m in manifests.items() if against_hosts(m, hosts).standing is Standing.EXPIRED)
 
     async def host_noise(self, report: Report) -> HostNoise | None:
         """By the newest A/A experiment on the same kind of host, runtime and target; ``None`` without one at hand."""

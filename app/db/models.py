@@ -40,7 +40,7 @@ class ExperimentRow(Base):
     """One immutable manifest and the state of its execution; ``version`` grows with every visible change."""
 
     __tablename__ = "experiment"
-    __table_args__ = (Index(None, "created_at", "digest"),)
+    __table_args__ = (Index(None, "created_at", "digest"), Index(None, "tags", postgresql_using="gin"))
 
     digest: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
@@ -49,6 +49,9 @@ class ExperimentRow(Base):
     owner: Mapped[str] = mapped_column(server_default="local")
     """Who gets a fair share of the accelerators; no part of the manifest."""
     priority: Mapped[int] = mapped_column(server_default="0")
+    tags: Mapped[list[str]] = mapped_column(server_default="{}")
+    """To find it by, like ``archived``; no part of the manifest."""
+    archived: Mapped[bool] = mapped_column(server_default="false")
     version: Mapped[int] = mapped_column(default=1)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
@@ -247,6 +250,8 @@ class ReportRow(Base):
     """Digest over the committed blocks and the analysis version."""
     document: Mapped[bytes] = mapped_column(LargeBinary)
     """Canonical JSON under zstd."""
+    glance: Mapped[Json | None]
+    """Its verdicts in short, with the number of blocks and the version of the analysis that they rest on."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 

@@ -19,8 +19,10 @@ from app.domain.lifecycle import (
 )
 from app.domain.manifest import Manifest
 from app.domain.vocabulary import FailureClass
-from app.experiments.schemas import OWNER, PRIORITY, CurrentRead, ExperimentRead, FailureRead, Links
+from app.experiments.schemas import OWNER, PRIORITY, ArmWord, CurrentRead, ExperimentRead, FailureRead, Links
 from app.experiments.waiting import Wanted
+
+COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,18 @@ class Facts:
     finished_at: datetime | None
     owner: str = OWNER
     priority: int = PRIORITY
+    tags: Sequence[str] = ()
+    archived: bool = False
+    verdicts: Sequence[ArmWord] | None = None
     waits_because: str | None = None
     blocks: list[BlockFact] = field(default_factory=list[BlockFact])
     sessions: list[SessionFact] = field(default_factory=list[SessionFact])
     runs: list[RunFact] = field(default_factory=list[RunFact])
+
+    @property
+    def committed(self) -> int:
+        """Blocks that a report may read."""
+        return sum(b.state in COMMITTED for b in self.blocks)
 
 
 def read(facts: Facts) -> ExperimentRead:
@@ -89,6 +99,9 @@ def read(facts: Facts) -> ExperimentRead:
         finished_at=facts.finished_at,
         owner=facts.owner,
         priority=facts.priority,
+        tags=list(facts.tags),
+        archived=facts.archived,
+        verdicts=None if facts.verdicts is None else list(facts.verdicts),
         cancel_requested=_is_stopping(facts),
         waits_because=facts.waits_because,
         blocks_planned=manifest.blocks,

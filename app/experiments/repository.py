@@ -1,21 +1,23 @@
 """Experiments in Postgres: registered once, found by a prefix of their digest, canceled block by block."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import Select, func, select, tuple_, update
+from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.accelerators.repository import AcceleratorRepository
-from app.db.models import BlockRow, CapabilityRow, ExperimentRow, RunRow, SessionRow
+from app.db.models import BlockRow, CapabilityRow, ExperimentRow, ReportRow, RunRow, SessionRow
 from app.db.partitions import create_partitions
-from app.db.repository import failure_document, settle, shown
+from app.db.repository import failure_document, settle, shown, touch
 from app.domain.errors import NotFound
 from app.domain.evidence import Failure
 from app.domain.lifecycle import EXPERIMENT_MOVES, BlockState, ExperimentState, is_terminal
 from app.domain.manifest import Manifest
 from app.domain.schedule import plan
 from app.domain.vocabulary import FailureClass
+from app.experiments.glance import known_words
 from app.experiments.progress import BlockFact, Facts, RunFact, SessionFact, wanted
 from app.experiments.schemas import OWNER, PRIORITY
 from app.experiments.waiting import Supply, why_waiting
@@ -62,16 +64,21 @@ class ExperimentRepository:
             raise NotFound.of("experiment", f"{digest} names no experiment", "list the experiments")
         return found[0]
 
-    async def page(self, after: str | None, limit: int) -> list[Facts]:
-        """Newest first, those older than the experiment ``after``."""
-        place = (ExperimentRow.created_at, ExperimentRow.digest)
-        query = select(ExperimentRow).order_by(*(column.desc() for column in place)).limit(limit)
-        if after is not None:
-            last = (await self._session.execute(select(*place).where(ExperimentRow.digest == after))).one_or_none()
-            if last is None:
-                raise NotFound.of("cursor", "it points to no experiment", "start again without a cursor")
-            query = query.where(tuple_(*place) < tuple_(*last))
-        return await self._facts(query)
+    async def listed(self, digests: Sequence[str]) -> list[Facts]:
+        """The facts of these experiments, in their order; each must be there."""
+        found = await self._facts(select(ExperimentRow).where(ExperimentRow.digest.in_(digests)))
+        return sorted(found, key=lambda facts: digests.index(facts.digest))
+
+    async def shelve(self, digest: str, tags: Sequence[str] | None, archived: bool | None) -> None:  # noqa: FBT001
+        """Set what is given; pages that follow the experiment hear of a change."""
+        asked = {"tags": None if tags is None else list(tags), "archived": archived}
+        wanted = {name: value for name, value in asked.items() if value is not None}
+        other = [getattr(ExperimentRow, name) != value for name, value in wanted.items()]
+        if not other:
+            return
+        changed = update(ExperimentRow).where(ExperimentRow.digest == digest, or_(*other)).values(**wanted)
+        if await self._session.scalar(changed.returning(ExperimentRow.digest)) is not None:
+            await touch(self._session, digest)
 
     async def cancel(self, digest: str) -> None:
         """Cancel queued blocks now and ask the holders of leased ones; nothing happens once it is over."""
@@ -118,7 +125,15 @@ class ExperimentRepository:
         await self._add_blocks(facts)
         await self._add_sessions(facts)
         await self._add_runs(facts)
-        return await self._with_waits(list(facts.values()))
+        return await self._with_waits(await self._with_words(list(facts.values())))
+
+    async def _with_words(self, found: list[Facts]) -> list[Facts]:
+        """The verdicts of those that are over, where they are known."""
+        over = {facts.digest: facts for facts in found if is_terminal(EXPERIMENT_MOVES, facts.state)}
+        query = select(ReportRow.experiment, ReportRow.glance).where(ReportRow.experiment.in_(over))
+        glances = {digest: glance for digest, glance in (await self._session.execute(query)).all() if glance}
+        words = {digest: known_words(glance, over[digest].committed) for digest, glance in glances.items()}
+        return [replace(facts, verdicts=words.get(facts.digest)) for facts in found]
 
     async def _with_waits(self, found: list[Facts]) -> list[Facts]:
         waiting = {facts.digest: needs for facts in found if (needs := wanted(facts)) is not None}
@@ -181,6 +196,8 @@ def _facts_of(row: ExperimentRow) -> Facts:
         finished_at=row.finished_at,
         owner=row.owner,
         priority=row.priority,
+        tags=row.tags,
+        archived=row.archived,
     )
 
 

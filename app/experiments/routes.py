@@ -9,11 +9,11 @@ from sse_starlette import EventSourceResponse
 from app.domain.errors import IllegalTransition, ManifestRefused, NotFound
 from app.domain.layout import as_written
 from app.domain.manifest import Manifest, parse_manifest
-from app.domain.vocabulary import Sha256
 from app.errors import PayloadTooLarge, TooManyStreams, UnsupportedMediaType, responses
 from app.experiments.events import Streams
 from app.experiments.examples import MANIFEST
-from app.experiments.schemas import OWNER, PRIORITY, ExperimentPage, ExperimentRead, Owner, Priority
+from app.experiments.listing.search import ApiSearch
+from app.experiments.schemas import OWNER, PRIORITY, ExperimentPage, ExperimentRead, Owner, Priority, Shelving
 from app.experiments.service import ExperimentService
 from app.intake import DocumentRefused
 from app.preflight.body import decoded_body
@@ -66,17 +66,21 @@ async def register(
 
 
 @router.get("", responses=responses(NotFound))
-async def list_experiments(
-    service: ServiceDep, cursor: Sha256 | None = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
-) -> ExperimentPage:
-    """Experiments, newest first."""
-    return await service.page(cursor, limit)
+async def list_experiments(service: ServiceDep, search: Annotated[ApiSearch, Query()]) -> ExperimentPage:
+    """Experiments, newest first, as far as they are asked for; archived ones only with ``archived``."""
+    return await service.page(search, search.limit)
 
 
 @router.get("/{experiment_id}", responses=responses(NotFound))
 async def read_experiment(experiment_id: str, service: ServiceDep) -> ExperimentRead:
     """One experiment and its progress, by digest or a unique prefix of at least 12 digits."""
     return await service.read(experiment_id)
+
+
+@router.patch("/{experiment_id}", responses=responses(NotFound))
+async def shelve(experiment_id: str, wish: Shelving, service: ServiceDep) -> ExperimentRead:
+    """Set an experiment's tags, or archive it. Neither is part of the manifest; archiving stops and deletes nothing."""
+    return await service.shelve(experiment_id, wish)
 
 
 @router.get("/{experiment_id}/manifest", responses=responses(NotFound))

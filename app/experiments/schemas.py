@@ -6,7 +6,8 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.domain.lifecycle import ExperimentState, SessionState
-from app.domain.vocabulary import FailureClass, Name
+from app.domain.vocabulary import FailureClass, Name, VerdictWord
+from app.experiments.listing.search import Tags
 
 OWNER: Final = "local"
 PRIORITY: Final = 0
@@ -37,6 +38,23 @@ class FailureRead(_Read):
     message: str
 
 
+class ArmWord(_Read):
+    """How often an arm got a verdict, over the workloads and loads."""
+
+    arm: str
+    word: VerdictWord
+    count: int
+
+
+class Shelving(_Read):
+    """What may be changed of an experiment at any time: how it is found. What is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tags: Tags | None = None
+    archived: bool | None = Field(default=None, description="Hidden from lists; nothing is stopped or deleted.")
+
+
 class Links(_Read):
     """Where to go from here."""
 
@@ -56,6 +74,11 @@ class ExperimentRead(_Read):
     finished_at: datetime | None
     owner: str
     priority: int
+    tags: list[str] = Field(description="To find it by; no part of the manifest.")
+    archived: bool = Field(description="Left out of lists unless asked for; it runs on and keeps its evidence.")
+    verdicts: list[ArmWord] | None = Field(
+        description="Of the report once it is over; null until the report was asked for, or where there is none."
+    )
     cancel_requested: bool = Field(description="A stop was asked for, and a block has yet to end.")
     waits_because: str | None = Field(description="Why no block of it runs although some are queued; else null.")
     blocks_planned: int
@@ -71,7 +94,12 @@ class ExperimentRead(_Read):
 
 
 class ExperimentPage(_Read):
-    """Experiments, newest first. ``next_cursor`` is null on the last page."""
+    """A page of experiments. A cursor is null where nothing follows, or precedes."""
 
     items: list[ExperimentRead]
     next_cursor: str | None
+    previous_cursor: str | None
+    total: int = Field(description="How many there are on all pages.")
+    unweighed: int = Field(
+        description="How many of them are over, but left out of a search by verdict until their report is asked for."
+    )

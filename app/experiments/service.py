@@ -1,13 +1,17 @@
 """Decides about experiments: whether one may be registered, and when workers are woken. Opens the transactions."""
 
+from collections.abc import Sequence
+
 from app.db.repository import resolve
 from app.db.session import Database
 from app.domain.errors import ManifestRefused
 from app.domain.manifest import Manifest
 from app.domain.preflight import problems_of
+from app.experiments.listing.repository import ListingRepository
+from app.experiments.listing.search import Search
 from app.experiments.progress import read
 from app.experiments.repository import ExperimentRepository
-from app.experiments.schemas import OWNER, PRIORITY, ExperimentPage, ExperimentRead
+from app.experiments.schemas import OWNER, PRIORITY, ExperimentPage, ExperimentRead, Shelving
 from app.preflight.service import examine
 from app.queue import wake
 from app.settings import Settings
@@ -50,12 +54,41 @@ class ExperimentService:
             repository = ExperimentRepository(session)
             return (await repository.facts(await resolve(session, reference))).manifest
 
-    async def page(self, cursor: str | None, limit: int) -> ExperimentPage:
-        """Newest first; ``cursor`` is the previous page's ``next_cursor``."""
+    async def page(self, search: Search, limit: int) -> ExperimentPage:
+        """As many of those asked for; raises ``NotFound`` for a cursor that points to nothing."""
         async with self._database.reader() as session:
-            found = await ExperimentRepository(session).page(cursor, limit + 1)
-        items = [read(facts) for facts in found[:limit]]
-        return ExperimentPage(items=items, next_cursor=items[-1].id if len(found) > limit else None)
+            listing = ListingRepository(session)
+            place = await listing.page(search, limit)
+            found = await ExperimentRepository(session).listed(place.digests)
+            total = await listing.count(search)
+            unweighed = 0 if search.word is None else len(await listing.unweighed(search))
+        ends = (found[0].digest, found[-1].digest) if found else (None, None)
+        return ExperimentPage(
+            items=[read(facts) for facts in found],
+            previous_cursor=ends[0] if place.earlier else None,
+            next_cursor=ends[1] if place.later else None,
+            total=total,
+            unweighed=unweighed,
+        )
+
+    async def unweighed(self, search: Search, limit: int) -> Sequence[str]:
+        """Some of those whose verdicts a search by verdict does not know."""
+        async with self._database.reader() as session:
+            return await ListingRepository(session).unweighed(search, limit)
+
+    async def offered(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Owners and tags that there are."""
+        async with self._database.reader() as session:
+            listing = ListingRepository(session)
+            return await listing.owners(), await listing.tags()
+
+    async def shelve(self, reference: str, wish: Shelving) -> ExperimentRead:
+        """Tag it, put it away or take it out again; nothing else of it changes. Raises ``NotFound``."""
+        async with self._database.transaction() as session:
+            repository = ExperimentRepository(session)
+            digest = await resolve(session, reference)
+            await repository.shelve(digest, wish.tags, wish.archived)
+            return read(await repository.facts(digest))
 
     async def cancel(self, reference: str) -> ExperimentRead:
         """Ask for an end; evidence is kept. Doing it twice, or too late, changes nothing."""

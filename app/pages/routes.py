@@ -10,13 +10,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app.domain.memory import MemoryPart
-from app.domain.vocabulary import Sha256
 from app.experiments.schemas import ExperimentRead
 from app.interop.beside import imports_context
 from app.pages import compare, guard, live, mismatches
 from app.pages.cases import cases
 from app.pages.delivered import delivered
 from app.pages.form_routes import router as forms
+from app.pages.index_routes import router as index
 from app.pages.operations import router as operations
 from app.pages.page_route import PageRoute, Source
 from app.pages.readings import Readings
@@ -25,7 +25,6 @@ from app.pages.views import STATIC, is_over, page
 from app.pages.warned import warned
 from app.pages.workload_routes import router as workloads
 
-EXPERIMENTS_SHOWN = 20
 REQUESTS_SHOWN = 500
 FOREVER = "public, max-age=31536000, immutable"
 
@@ -33,21 +32,10 @@ RequestId = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9._-]*$")]
 
 
 router = APIRouter(route_class=PageRoute, default_response_class=HTMLResponse, include_in_schema=False)
+router.include_router(index)
 router.include_router(workloads)
 router.include_router(operations)
 router.include_router(forms)  # before the addresses with an experiment in them
-
-
-@router.get("/")
-async def list_experiments(request: Request, source: Source, cursor: Sha256 | None = None) -> Response:
-    """Every experiment with its state, and the verdicts of those that are over."""
-    listed = await source.experiments.page(cursor, EXPERIMENTS_SHOWN)
-    decided = {e.id for e in listed.items if is_over(e.state) and e.blocks_complete}
-    reports = {e.id: (await source.comparisons.dated(e.id)).report for e in listed.items if e.id in decided}
-    verdicts = {e.id: reports[e.id].verdicts if e.id in decided else () for e in listed.items}
-    expired = {experiment for experiment, report in reports.items() if report.expired}
-    context = {"experiments": listed.items, "verdicts": verdicts, "expired": expired, "following": listed.next_cursor}
-    return page(request, "experiments.html", context)
 
 
 @router.get("/experiments/{prefix}")
