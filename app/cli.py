@@ -13,17 +13,15 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from app import plan_command, preflight_command
+from app import gate_command, plan_command, preflight_command
 from app.accelerator_command import app as accelerator_app
 from app.artifact_command import app as artifacts_app
 from app.domain.errors import DomainError
-from app.domain.vocabulary import VerdictWord
 from app.interop import cli as interop_cli
 from app.manifests.cli import app as manifest_app
 from app.terminal import EXIT_INTERRUPTED, EXIT_REFUSED, LOCAL_URL, AsJson, ExistingFile, Url, refusals, tell
 from app.workloads.cli import app as workload_app
 
-EXIT_GATE = 3
 _CHUNK_BYTES = 1 << 20
 
 ExperimentId = Annotated[str, typer.Argument(help="The digest, or its first 12 digits or more.")]
@@ -52,6 +50,7 @@ app.add_typer(workload_app, name="workload")
 app.add_typer(accelerator_app, name="accelerator")
 app.add_typer(artifacts_app, name="artifacts")
 preflight_command.register(app)
+gate_command.register(app)
 plan_command.register(app)
 interop_cli.register(app)
 
@@ -98,15 +97,17 @@ def submit(
     *,
     owner: Annotated[str | None, typer.Option("--owner", help="Who gets a fair share; `local` by default.")] = None,
     priority: Annotated[int | None, typer.Option("--priority", help="-10 to 10; the higher goes first.")] = None,
+    as_json: AsJson = False,
     url: Url = LOCAL_URL,
 ) -> None:
     """Register a manifest and queue its blocks; the same manifest again gives the first experiment, unchanged."""
     from app.client import Service, page_url
 
     media_type = "application/json" if file.suffix == ".json" else "application/yaml"
-    with refusals(), Service(url) as service:
+    with refusals(as_json=as_json), Service(url) as service:
         experiment = service.submit(file.read_bytes(), media_type, owner, priority)
-        tell({"id": experiment["id"], "state": experiment["state"], "page": page_url(service, experiment)})
+        known = {"id": experiment["id"], "state": experiment["state"], "page": page_url(service, experiment)}
+        tell(known, as_json=as_json)
 
 
 @app.command("watch")
@@ -150,24 +151,6 @@ def show_report(
         typer.echo(report.model_dump_json(indent=2))
     else:
         print_verdicts(Console(), report)
-
-
-@app.command()
-def gate(experiment_id: ExperimentId, *, url: Url = LOCAL_URL) -> None:
-    """Exit with 3 if any verdict is HURTS or INVALID, or all are EXPIRED; with 1 while there is no verdict."""
-    from rich.console import Console
-
-    from app.client import Service
-    from app.tables import print_verdicts
-
-    with refusals(), Service(url) as service:
-        report = service.report(experiment_id)
-        if report.interim:
-            raise DomainError.of("experiment", "blocks are missing, so there is no verdict", "wait for the last block")
-    print_verdicts(Console(), report)
-    bad = any(verdict.word in {VerdictWord.HURTS, VerdictWord.INVALID} for verdict in report.verdicts)
-    if bad or report.expired:
-        raise typer.Exit(EXIT_GATE)
 
 
 @app.command()

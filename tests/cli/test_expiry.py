@@ -9,10 +9,10 @@ from threading import Thread
 
 import pytest
 
-from app.cli import EXIT_GATE
 from app.db.session import Database
 from app.domain.report import Report, build_report
 from app.domain.rests_on import against_experiment
+from app.gate_command import GateExit
 from app.settings import Settings
 from tests.api.test_expiry import UPGRADED, publish
 from tests.api.test_measured import measure
@@ -88,7 +88,7 @@ def serving(report: Report) -> Generator[str]:
 def test_the_gate_does_not_pass_on_what_has_expired(verdraft: Verdraft) -> None:
     good = build_report(make_evidence(Dials(speedup={"low": 1.3, "high": 1.3})))
     gone = against_experiment(good.manifest, make_evidence_manifest(runtime=UPGRADED), "1", "1")
-    for report, code in ((good, 0), (good.model_copy(update={"expiry": gone}), EXIT_GATE)):
+    for report, code in ((good, 0), (good.model_copy(update={"expiry": gone}), GateExit.NOT_MET)):
         with serving(report) as url:
             assert verdraft("gate", "f" * 64, "--url", url).exit_code == code
 
