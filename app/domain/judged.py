@@ -18,6 +18,7 @@ from app.domain.correctness import Verification, verify
 from app.domain.evidence import ExperimentEvidence
 from app.domain.gates import Run, controls_of
 from app.domain.looks import PlannedLook, final_confidence, planned_looks
+from app.domain.output_length import with_output_lengths
 from app.domain.pairing import CompleteBlocks, complete_blocks
 from app.domain.sampling_equality import SampledEquality
 from app.domain.sampling_evidence import sampled_equality
@@ -87,6 +88,7 @@ def _first(evidence: ExperimentEvidence, blocks: int) -> ExperimentEvidence:
 
 
 def _judged(evidence: ExperimentEvidence, confidence: float) -> Judged:
+    evidence = with_output_lengths(evidence)  # here, so that strata too rest on this look's blocks alone
     blocks = complete_blocks(evidence)
     manifest = evidence.manifest
     margins = manifest.margins.model_copy(update={"confidence": confidence})

@@ -1,20 +1,23 @@
 """The one overall answer: which arm to deploy with which command and at what cost, or what it depends on.
 
-An arm is recommended where it helps somewhere, hurts nowhere, is valid everywhere, both regimes were measured, and it
-was not picked on the blocks that speak for it: the best of several is named, and is to be confirmed in fresh blocks.
+An arm is recommended where it helps somewhere, hurts nowhere, is valid everywhere, holds that also against target-only
+as it would be deployed, both regimes were measured, and it was not picked on the blocks that speak for it: the best of
+several is named, and is to be confirmed in fresh blocks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.as_deployed import said
 from app.domain.deployment import serve_command, serve_flags, to_do_before
 from app.domain.k_schedule import KSchedule
 from app.domain.manifest import Arm, Manifest
 from app.domain.selection import Selection
 from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict
+from app.domain.verdict_words import WordAt, counted, told
 from app.domain.vocabulary import Purpose, Regime, VerdictWord
-from app.domain.weighing import Standing, Weighed
+from app.domain.weighing import Standing, Weighed, Weighing
 
 
 class _Frozen(BaseModel):
@@ -52,7 +55,7 @@ class Recommendation(_Frozen):
 def recommend(
     manifest: Manifest,
     verdicts: Sequence[Verdict],
-    weighed: Sequence[Weighed],
+    weighing: Weighing,
     schedules: Sequence[KSchedule],
     *,
     picked: Selection | None,
@@ -60,42 +63,37 @@ def recommend(
 ) -> Recommendation:
     """The answer over everything that the manifest decides on."""
     declared = {arm.name for arm in manifest.decided}
-    verdicts = [v for v in verdicts if v.arm in declared]
+    verdicts, weighed = [v for v in verdicts if v.arm in declared], weighing.arms
     first = next((one for one in weighed if one.standing is Standing.FIRST), None)
-    answer = Recommendation(arm=None, sentence="", scope=_scope(manifest), flags=(), weighed=tuple(weighed))
+    answer = Recommendation(arm=None, sentence="", scope=_scope(manifest), flags=(), weighed=weighed)
     obstacle = _obstacle(manifest, interim=interim)
     if obstacle:
-        leaning = "" if first is None else f" So far {first.arm} looks best: {_where(verdicts, first.arm)}."
+        leaning = "" if first is None else f" So far {first.arm} looks best: it {_all(verdicts, first.arm)}."
         return answer.model_copy(update={"sentence": f"{obstacle}{leaning}"})
     if first is None:
-        regimes = tuple(_by_regime(manifest, verdicts))
-        sentence = f"{_no_arm(manifest, verdicts, regimes)}{_both(schedules)}"
+        regimes = tuple(_only_for(manifest, regime, arm) for regime, arm in weighing.by_regime.items())
+        sentence = f"{_no_arm(manifest, verdicts, weighed, regimes)}{_both(schedules)}"
         return answer.model_copy(update={"sentence": sentence, "by_regime": regimes})
-    deployed = next((one for one in weighed if one.standing is Standing.AS_DEPLOYED and not _loses(one)), None)
-    if deployed is not None:
-        return answer.model_copy(update={"sentence": _no_faster(verdicts, first, deployed)})
     arm = next(a for a in manifest.candidates if a.name == first.arm)
     fresh = len(manifest.decided) == 1
-    said = _deploy(verdicts, first) if fresh else _confirm(manifest, verdicts, first, picked)
-    others = "".join(f" {one.arm} is {_aside(one)}." for one in weighed if one.standing in _SAID)
+    helped = f"it {_all(verdicts, first.arm)}{_held(first)}"
+    words = f"Deploy {first.arm}: {helped}." if fresh else _confirm(manifest, first, helped, picked)
+    others = "".join(f" {_aside(one)}." for one in weighed if one.standing in _SAID)
     named = {"arm": arm.name} if fresh else {"candidate": arm.name}
-    return answer.model_copy(update={"sentence": f"{said}{others}", **named, **_to_copy(manifest, arm)})
+    update = {"sentence": f"{words} {_cost(first)}{others}", **named, **_to_copy(manifest, arm)}
+    return answer.model_copy(update=update)
 
 
-def _loses(deployed: Weighed) -> bool:
-    """Whether the first choice is shown to be faster than target-only is without the settings that arms share."""
-    against = deployed.against_first
-    return against is not None and against.high is not None and against.high < 1
-
-
-def _no_faster(verdicts: Sequence[Verdict], first: Weighed, deployed: Weighed) -> str:
-    return (
-        f"Keep target-only: {first.arm} helps on {_where(verdicts, first.arm)} where both have the same model runner "
-        f"and scheduling, but it is not shown to be faster than target-only as it would be deployed ({deployed.arm})."
-    )
-
-
-_SAID = frozenset({Standing.TIED, Standing.BEATEN, Standing.NOT_COMPARED, Standing.FEWER, Standing.MIXED})
+_SAID = frozenset(
+    {
+        Standing.TIED,
+        Standing.BEATEN,
+        Standing.NOT_COMPARED,
+        Standing.FEWER,
+        Standing.MIXED,
+        Standing.BEHIND_DEPLOYED,
+    }
+)
 """Standings of rivals that a reader would ask about."""
 
 
@@ -107,29 +105,29 @@ def _to_copy(manifest: Manifest, arm: Arm) -> dict[str, object]:
     }
 
 
-def _deploy(verdicts: Sequence[Verdict], first: Weighed) -> str:
-    return f"Deploy {first.arm}: it helps on {_where(verdicts, first.arm)}{_rest(verdicts, first)}. {_cost(first)}"
-
-
-def _confirm(manifest: Manifest, verdicts: Sequence[Verdict], first: Weighed, picked: Selection | None) -> str:
+def _confirm(manifest: Manifest, first: Weighed, helped: str, picked: Selection | None) -> str:
     flattered = (
-        f" ({picked.ratio:.3f} times target-only's speed in the blocks that it was picked by, "
-        f"{picked.ratio_left_out:.3f} in blocks left out of the picking)"
+        f" ({first.arm} has {picked.ratio:.3f} times target-only's speed in them; the best of the other blocks, "
+        f"whichever arm it is, has {picked.ratio_left_out:.3f} in the block left out)"
         if picked is not None and picked.arm == first.arm
         else ""
     )
     return (
-        f"Confirm {first.arm} before it is deployed: it helps on {_where(verdicts, first.arm)}"
-        f"{_rest(verdicts, first)}, but it was picked out of {len(manifest.decided)} arms on the same blocks"
-        f"{flattered}. The same manifest with {first.arm} alone and another schedule_seed confirms it. {_cost(first)}"
+        f"Confirm {first.arm} before it is deployed: {helped}; but it was picked out of {len(manifest.decided)} arms "
+        f"on the same blocks{flattered}. The same manifest with {first.arm} alone and another schedule_seed "
+        "confirms it."
     )
 
 
-def _rest(verdicts: Sequence[Verdict], first: Weighed) -> str:
-    elsewhere = [v for v in verdicts if v.arm == first.arm and v.word is not VerdictWord.HELPS]
-    said = "".join(f"; {v.word} on {v.workload} at {v.load}" for v in elsewhere)
+def _all(verdicts: Sequence[Verdict], arm: str) -> str:
+    """``helps on chat at low and is undecided on chat at high``."""
+    return told(WordAt(v.word, v.workload, v.load) for v in verdicts if v.arm == arm)
+
+
+def _held(first: Weighed) -> str:
+    deployed = f"; {said(first.against_deployed)}" if first.against_deployed else ""
     hurt = ", ".join(f"{w.stratum} of {w.workload} at {w.load}" for w in first.strata_hurt)
-    return f"{said}; it seems to hurt {hurt} (exploratory)" if hurt else said
+    return f"{deployed}; it seems to hurt {hurt} (exploratory)" if hurt else deployed
 
 
 def _cost(first: Weighed) -> str:
@@ -137,10 +135,16 @@ def _cost(first: Weighed) -> str:
 
 
 def _aside(one: Weighed) -> str:
-    if one.standing is not Standing.MIXED:
-        return str(one.standing)
-    hurts = ", ".join(f"{w.workload} at {w.load}" for w in one.at(VerdictWord.HURTS))
-    return f"no alternative: it helps in places and hurts on {hurts}"
+    match one.standing:
+        case Standing.MIXED:
+            hurts = ", ".join(f"{w.workload} at {w.load}" for w in one.at(VerdictWord.HURTS))
+            return f"{one.arm} is no alternative: it helps in places and hurts on {hurts}"
+        case Standing.BEHIND_DEPLOYED:
+            return f"{one.arm} is no alternative: {said(one.against_deployed)}"
+        case Standing.FEWER:
+            return f"{one.arm} {one.standing}"
+        case _:
+            return f"{one.arm} is {one.standing}"
 
 
 def _obstacle(manifest: Manifest, *, interim: bool) -> str:
@@ -158,18 +162,20 @@ def _obstacle(manifest: Manifest, *, interim: bool) -> str:
     return ""
 
 
-def _no_arm(manifest: Manifest, verdicts: Sequence[Verdict], regimes: Sequence[RegimeAnswer]) -> str:
+def _no_arm(
+    manifest: Manifest, verdicts: Sequence[Verdict], weighed: Sequence[Weighed], regimes: Sequence[RegimeAnswer]
+) -> str:
     """What it depends on, arm by arm."""
     if not any(v.word is VerdictWord.HELPS for v in verdicts):
-        counted = ", ".join(f"{word} {n}" for word in VerdictWord if (n := sum(v.word is word for v in verdicts)))
-        return f"Keep target-only: no arm was shown to help anywhere ({counted})."
-    parts = [
-        f"{arm.name} is {word} on {where}"
+        return f"Keep target-only: no arm was shown to help anywhere ({counted(v.word for v in verdicts)})."
+    held = {one.arm: said(one.against_deployed) for one in weighed if one.standing is Standing.BEHIND_DEPLOYED}
+    parts = "; ".join(
+        f"{arm.name} {_all(verdicts, arm.name)}" + (f", but {held[arm.name]}" if arm.name in held else "")
         for arm in manifest.decided
-        for word in (VerdictWord.HELPS, VerdictWord.HURTS, VerdictWord.INVALID)
-        if (where := _where(verdicts, arm.name, word))
-    ]
-    return f"It depends: {'; '.join(parts)}. {' '.join(answer.sentence for answer in regimes)}"
+    )
+    if all(answer.arm is None for answer in regimes):
+        return f"Keep target-only: {parts}."
+    return f"It depends: {parts}. {' '.join(answer.sentence for answer in regimes)}"
 
 
 def _both(schedules: Sequence[KSchedule]) -> str:
@@ -180,32 +186,11 @@ def _both(schedules: Sequence[KSchedule]) -> str:
     return f" A schedule of k by batch size, to be measured as an arm, is proposed for {'; '.join(proposed)}."
 
 
-def _by_regime(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[RegimeAnswer]:
-    """An arm that is INVALID anywhere is right for no regime."""
-    bad = {v.arm for v in verdicts if v.word is VerdictWord.INVALID}
-    for regime in Regime:
-        here = [v for v in verdicts if v.regime is regime]
-        hurts = {v.arm for v in here if v.word is VerdictWord.HURTS}
-        helps = {
-            arm.name: sum(v.arm == arm.name and v.word is VerdictWord.HELPS for v in here) for arm in manifest.decided
-        }
-        able = [arm for arm, n in helps.items() if n and arm not in bad | hurts]
-        best = max(able, key=lambda arm: helps[arm], default=None)
-        yield RegimeAnswer(regime=regime, arm=best, sentence=_only_for(manifest, regime, best))
-
-
-def _only_for(manifest: Manifest, regime: Regime, arm: str | None) -> str:
+def _only_for(manifest: Manifest, regime: Regime, arm: str | None) -> RegimeAnswer:
     loads = ", ".join(load.name for load in manifest.loads if load.regime is regime)
-    if arm is None:
-        return f"For the {regime} regime ({loads}) keep target-only."
     confirmed = "" if len(manifest.decided) == 1 else ", once fresh blocks confirm it"
-    deployed = ", ".join(one.name for one in manifest.candidates if one.as_deployed)
-    unheld = f"; it was not held against target-only as it would be deployed ({deployed}) there" if deployed else ""
-    return f"For the {regime} regime ({loads}) alone {arm} is right{confirmed}{unheld}."
-
-
-def _where(verdicts: Sequence[Verdict], arm: str, word: VerdictWord = VerdictWord.HELPS) -> str:
-    return ", ".join(f"{v.workload} at {v.load}" for v in verdicts if v.arm == arm and v.word is word)
+    right = "keep target-only" if arm is None else f"alone {arm} is right{confirmed}"
+    return RegimeAnswer(regime=regime, arm=arm, sentence=f"For the {regime} regime ({loads}) {right}.")
 
 
 def _scope(manifest: Manifest) -> str:

@@ -33,7 +33,6 @@ from app.domain.k_schedule import KSchedule, k_schedules
 from app.domain.losslessness import Losslessness, losslessness
 from app.domain.manifest import Manifest
 from app.domain.mechanism import Mechanism, mechanism
-from app.domain.output_length import with_output_lengths
 from app.domain.pairing import ALL, CompleteBlocks, strata_of
 from app.domain.recommendation import Recommendation, recommend
 from app.domain.reconciliation import Reconciliation
@@ -157,8 +156,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
 
     Raises ``EvidenceRefused`` where an observation is impossible (an interval that ends before it starts).
     """
-    manifest, every = evidence.manifest, with_output_lengths(_in_order(evidence))
-    found, looks = judge(every)
+    manifest = evidence.manifest
+    found, looks = judge(_in_order(evidence))
     at, blocks, comparisons, verdicts = found.evidence, found.blocks, found.comparisons, found.verdicts
     evidence = at.model_copy(update={"manifest": manifest})
     controls = (*chain.from_iterable(found.controls.values()), *experiment_controls(evidence, blocks, found.saturation))
@@ -166,7 +165,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     results = arm_results(evidence, blocks, found.saturation)
     why = _reasons(evidence, blocks, results)
     burdens = {arm.name: burden(evidence, blocks, arm) for arm in manifest.candidates}
-    weighed = weigh(at.manifest, verdicts, comparisons, burdens, blocks)
+    weighing = weigh(at.manifest, verdicts, comparisons, burdens, blocks)
     picked = selection(manifest, comparisons, len(blocks.indices))
     schedules = k_schedules(at, blocks, verdicts, comparisons)
     facts = Facts(
@@ -192,7 +191,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         looks=looks,
         strata={w.name: tuple(strata_of(evidence.labels.get(w.name, ()))) for w in manifest.workloads},
         verdicts=verdicts,
-        recommendation=recommend(manifest, verdicts, weighed, schedules, picked=picked, interim=interim),
+        recommendation=recommend(manifest, verdicts, weighing, schedules, picked=picked, interim=interim),
         selection=picked,
         results=results,
         comparisons=comparisons,

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from app.domain.capability import HostCapability
 from app.domain.manifest import Manifest
 from app.domain.references import NO_DRAFT
+from app.domain.vocabulary import BASELINE_ARM
 
 
 class _Frozen(BaseModel):
@@ -154,6 +155,8 @@ def _pins(manifest: Manifest, analysis_version: str) -> Iterator[tuple[str, str,
         yield from ((f"{part} {name}", value, _STACK) for name, value in _stated(values))
     for arm in manifest.arms:
         yield f"{_OF_ARM}{arm.name}: speculation", arm.speculation.model_dump_json(exclude_none=True), _STACK
+        if not arm.speculates and arm.name != BASELINE_ARM:  # of no other may it be stated
+            yield f"{_OF_ARM}{arm.name}: as deployed", "yes" if arm.as_deployed else "no", _STACK
     for workload in manifest.workloads:
         yield f"{_OF_WORKLOAD}{workload.name}", workload.trace, _TRAFFIC
     for load in manifest.loads:

@@ -28,7 +28,7 @@ class Selection(BaseModel):
     ratio: float
     """As measured on the blocks that picked it: flattered."""
     ratio_left_out: float
-    """On blocks that did not."""
+    """Of the rule of picking, not of ``arm``: the mean, over blocks, of the arm that is best in the others."""
     sentence: str
 
 
@@ -48,9 +48,10 @@ def selection(manifest: Manifest, comparisons: Sequence[MetricComparison], compl
         ratio=ratio,
         ratio_left_out=left_out,
         sentence=(
-            f"{arms[best]} is the best of {len(arms)} arms on the blocks that it was picked by: {ratio:.3f} times "
-            f"target-only's speed there, {left_out:.3f} in blocks left out of the picking. Confirm it in fresh blocks: "
-            f"the same manifest with {arms[best]} alone and another schedule_seed."
+            f"{arms[best]} is the best of {len(arms)} arms, with {ratio:.3f} times target-only's speed on the blocks "
+            f"that it was picked by. The best of the other blocks, whichever arm it is, has {left_out:.3f} in the "
+            f"block left out. Confirm it in fresh blocks: the same manifest with {arms[best]} alone and another "
+            "schedule_seed."
         ),
     )
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from app.domain.launch import OPTIONAL_FLAGS, PER_REQUEST_SPECULATION_FLAG, PINN
 from app.domain.manifest import Manifest
 from tests.domain.test_launch import manifest, options, spec
 
+ROOT = Path(__file__).resolve().parents[2]
 MEASURING = {
     "--served-model-name",
     "--uds",
@@ -22,7 +24,7 @@ MEASURING = {
 """What a launch has only so that it can be measured."""
 PATHS = {"--tokenizer", "--speculative-config"}
 """Values that name a directory of the worker."""
-DECIDING = {*PINNED_ENVIRONMENT, "VLLM_USE_FLASHINFER_SAMPLER"} - {"VLLM_CPU_OMP_THREADS_BIND"}
+DECIDING = {*PINNED_ENVIRONMENT} - {"VLLM_CPU_OMP_THREADS_BIND"}
 """Variables that decide how it is served, but for the cores of the host."""
 HUB = f"org/target@{'1' * 40}"
 
@@ -45,6 +47,16 @@ def test_it_has_every_flag_of_the_launch_with_the_same_value(index: int, quantiz
         k: v for k, v in measured.items() if k not in MEASURING | PATHS
     }
     assert environment == {name: value for name, value in spec(index, of).env.items() if name in DECIDING}
+
+
+@pytest.mark.parametrize("index", [0, 1, 2], ids=["target-only", "ngram", "draft"])
+def test_every_variable_of_the_command_is_recorded_with_what_was_measured(index: int) -> None:
+    """What the command states is compared between arms and shown, as the engine resolved it."""
+    of = manifest()
+    stated, _ = _split(serve_command(of, of.arms[index]))
+    assert stated.keys() <= set(PINNED_ENVIRONMENT)
+    page = (ROOT / "docs" / "answer.md").read_text()
+    assert not [name for name in stated if f"`{name}" not in page]
 
 
 def test_speculation_is_the_measured_one_with_the_drafts_own_name() -> None:

@@ -92,6 +92,23 @@ def test_blocks_after_the_look_that_ended_it_change_nothing() -> None:
     assert {s.block for s in report.sessions} == set(range(5))
 
 
+def test_strata_of_a_look_rest_on_its_blocks_alone() -> None:
+    """In the blocks after it target-only answers at another length: they must not move a request's stratum."""
+    planned = manifest(blocks=12)
+    at_look, later = (make_evidence(Dials(speedup=FASTER, manifest=planned, blocks_run=n)) for n in (5, 12))
+    long = {"completion_tokens": 200}
+    runs = tuple(
+        run.model_copy(update={"observations": tuple(o.model_copy(update=long) for o in run.observations)})
+        if run.block >= 5
+        else run
+        for run in later.runs
+    )
+    report = build_report(later.model_copy(update={"runs": runs}))
+    assert report.blocks_complete == 5
+    assert report.strata == build_report(at_look).strata
+    assert "actual-output=1-32" in report.strata["copy"]
+
+
 def test_intervals_at_a_look_are_those_of_the_error_that_it_may_spend() -> None:
     report = build_report(make_evidence(Dials(speedup=FASTER, manifest=manifest(), blocks_run=5)))
     plain = build_report(make_evidence(Dials(speedup=FASTER, manifest=make_manifest())))

@@ -131,6 +131,20 @@ def test_another_experiments_other_pins_end_it(changes: dict[str, Any], what: st
     assert [change.what for change in found.changes] == [what]
 
 
+def test_an_arm_of_the_same_name_that_is_no_longer_as_deployed_ends_it() -> None:
+    plain = {"name": "plain", "speculation": {"method": "target_only"}}
+    deployed = make_manifest(arms=[*manifest_document()["arms"], {**plain, "as_deployed": True}])
+    told = {pin.what: pin.value for pin in pins_of(deployed, "1")}
+    assert told["arm plain: as deployed"] == "yes"
+    assert not any("as deployed" in pin.what for pin in pins_of(make_manifest(), "1"))
+    alike = deployed.model_copy(
+        update={"arms": tuple(a.model_copy(update={"as_deployed": None}) for a in deployed.arms)}
+    )
+    (change,) = against_experiment(deployed, alike, "1", "1").changes
+    assert (change.what, change.was, change.now) == ("arm plain: as deployed", "yes", "no")
+    assert against_experiment(deployed, make_manifest(), "1", "1").standing is Standing.CURRENT
+
+
 def test_another_version_of_the_analysis_ends_it_too() -> None:
     (change,) = against_experiment(manifest(), manifest(), "0.4", "0.5").changes
     assert (change.what, change.was, change.now) == ("analysis", "0.4", "0.5")

@@ -175,7 +175,7 @@ def test_the_recommendation_says_what_it_depends_on() -> None:
     answer = build_report(make_evidence(Dials(speedup={"low": 1.3, "high": 1 / 1.3}))).recommendation
     assert (answer.arm, answer.flags) == (None, ())
     assert answer.sentence == (
-        "It depends: ngram is HELPS on copy at low; ngram is HURTS on copy at high. "
+        "It depends: ngram helps on copy at low and hurts on copy at high. "
         "For the latency regime (low) alone ngram is right. For the serving regime (high) keep target-only."
     )
     assert [(one.regime, one.arm) for one in answer.by_regime] == [("latency", "ngram"), ("serving", None)]
