@@ -14,6 +14,7 @@ from app.experiments.schemas import ExperimentRead
 from app.interop.beside import imports_context
 from app.pages import compare, guard, live, mismatches
 from app.pages.cases import cases
+from app.pages.decided import decided
 from app.pages.delivered import delivered
 from app.pages.form_routes import router as forms
 from app.pages.index_routes import router as index
@@ -40,8 +41,13 @@ router.include_router(forms)  # before the addresses with an experiment in them
 
 @router.get("/experiments/{prefix}")
 async def show_experiment(request: Request, prefix: str, source: Source, *, canceling: bool = False) -> Response:
-    """The live page; once finished, the verdicts come first."""
-    return page(request, "experiment.html", await _live_context(source, prefix) | {"canceling": canceling})
+    """The live page; once finished, the decision comes first."""
+    context = await _live_context(source, prefix) | {"canceling": canceling, "is_decided": False}
+    report = context["report"]
+    if is_over(context["experiment"].state) and report and report.verdicts:
+        context |= decided(report) | mismatches.WORDS | {"is_decided": True, "address": _absolute(request)}
+        context["noise"] = await source.comparisons.host_noise(report)
+    return page(request, "experiment.html", context)
 
 
 @router.get("/experiments/{prefix}/live")
@@ -182,6 +188,11 @@ async def _live_context(source: Readings, prefix: str) -> dict[str, Any]:
         "warned": warned(sessions),
         "shown_of": manifest,
     }
+
+
+def _absolute(request: Request) -> str:
+    """The page's own address, for paper."""
+    return str(request.url.replace(query="", fragment=""))
 
 
 def _address(experiment: ExperimentRead) -> str:

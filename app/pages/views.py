@@ -30,6 +30,7 @@ FILTERS = (
     "size",
     "printable",
     "short",
+    "first_sentence",
 )
 VENDORED = {"plotly": "plotly-cartesian-*.min.js", "htmx": "htmx-[0-9]*.min.js", "sse": "htmx-ext-sse-*.min.js"}
 

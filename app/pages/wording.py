@@ -29,6 +29,9 @@ METRIC_WORDS = {
     "goodput_ratio": "Goodput ratio",
 }
 _TERMINAL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_PICTURES = 0x2400
+_C0 = 0x20
+_SYMBOL_RETURN = "\u240d"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -109,6 +112,22 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", _TERMINAL_SEQUENCE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
+def first_sentence(text: str) -> tuple[str, str]:
+    """What is said first, and the rest of it."""
+    first, stop, rest = text.partition(". ")
+    return first + stop.strip(), rest
+
+
+def visible(text: str) -> str:
+    """Untrusted text in full: what ``printable`` leaves out is shown as a symbol instead, so that nothing hides."""
+    return _CONTROL.sub(_symbol, text.replace("\r", _SYMBOL_RETURN))
+
+
 def short(digest: str) -> str:
     """The first 12 digits of a digest, as in page addresses."""
     return digest[:12]
+
+
+def _symbol(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return chr(_PICTURES + code) if code < _C0 else "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"  # noqa: PLR2004

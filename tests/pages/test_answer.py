@@ -1,6 +1,7 @@
 """The answer shows what every arm gives and costs, and the command as one line to copy; so do the printed reports."""
 
 import io
+import re
 
 from rich.console import Console
 
@@ -14,7 +15,7 @@ from tests.domain.test_recommendation import FASTER, report_of
 
 
 def _page(report: Report) -> str:
-    return ENVIRONMENT.get_template("_answer.html").render(report=report)
+    return "".join(ENVIRONMENT.get_template(name).render(report=report) for name in ("_answer.html", "_weighed.html"))
 
 
 def _text(report: Report) -> str:
@@ -26,7 +27,8 @@ def _text(report: Report) -> str:
 
 def test_each_arm_is_shown_with_its_words_and_its_costs() -> None:
     page = _page(report_of(arm_speedup={"draft": 1.2}))
-    assert "HELPS on copy at low (latency); HELPS on copy at high (serving)" in page
+    said = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
+    assert "▲ HELPS copy at low latency ▲ HELPS copy at high serving" in said
     assert "-20.0%" in page
     assert "-2.0" in page
     assert "2.50 MB" in page

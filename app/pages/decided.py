@@ -1,0 +1,227 @@
+"""The page of an experiment that is over: its tiles, why a word is open, and where the evidence of each part is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from app.domain.finding import BLOCKS_MIN
+from app.domain.load import LoadPoint
+from app.domain.pairing import ALL
+from app.domain.report import MetricComparison, Report, Verdict
+from app.domain.reproducibility import ItemState
+from app.domain.vocabulary import VerdictWord
+from app.pages.compare import CompareQuery
+from app.pages.forest import Axis, Strip, axis_for
+from app.pages.gates import BrokenGate, broken_gates
+from app.pages.wording import interval, quantity
+
+Place = tuple[str, str, str, str]
+"""Arm, workload, load and stratum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One arm within a tile."""
+
+    arm: str
+    word: str
+    is_exploratory: bool
+    comparison: MetricComparison | None
+    """``None`` where the verdict allows no number."""
+    strip: Strip
+    told: str
+    """The bar in words."""
+    why: str
+    """Why it is open, or what qualifies the word; empty where nothing does."""
+    gates: tuple[BrokenGate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """All arms on one stratum at one load."""
+
+    stratum: str
+    load: LoadPoint
+    address: str
+    """Within the compare page."""
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TileGroup:
+    """One workload: its tiles over all strata, then those of each stratum."""
+
+    workload: str
+    whole: tuple[Tile, ...]
+    strata: tuple[tuple[Tile, ...], ...]
+    words: dict[str, int]
+    """Of the strata: word → how often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The place that lost most."""
+
+    comparison: MetricComparison
+    address: str
+
+
+def decided(report: Report) -> dict[str, Any]:
+    """What the page shows beside the report itself."""
+    axis = axis_for((c.ratio for c in _shown(report)), report.manifest.margins.delta)
+    gates = broken_gates(
+        [r for v in report.verdicts if v.word is VerdictWord.INVALID for r in v.reasons], report.findings
+    )
+    states = [item.state for item in report.checklist]
+    return {
+        "tile_axis": axis,
+        "tile_groups": list(_groups(report, axis)),
+        "worst": worst(report),
+        "gates": gates,
+        "met": {state: states.count(state) for state in ItemState},
+        "controls_told": {
+            word: sum(c.outcomes.get(word, 0) for c in report.controls)
+            for word in ("pass", "warn", "fail", "not checkable")
+        },
+        "evidence_of": EVIDENCE,
+        "printed_at": datetime.now(UTC),
+    }
+
+
+EVIDENCE: Final = {
+    "pins": (("every pin", "#pins-title"), ("manifest", "{api}/manifest")),
+    "startup": (
+        ("every server and its log", "{compare}#cost-title"),
+        ("settings side by side", "{compare}#controls-title"),
+    ),
+    "workload": (("controls", "{compare}#controls-title"), ("requests as CSV", "{api}/export/csv")),
+    "strata": (("every stratum", "{compare}#strata-title"),),
+    "swept": (("arms", "#asked-title"), ("what another k would give", "{compare}#why-title")),
+    "quantities": (("absolute numbers", "{compare}#strata-title"), ("memory", "{compare}#mechanism-title")),
+    "outputs": (("greedy answers", "{compare}#right-title"), ("sampled answers", "{compare}#sampled-title")),
+    "loads": (("loads", "#tiles-title"), ("queues", "{compare}#controls-title")),
+    "controls": (("controls", "{compare}#controls-title"), ("counts", "{compare}#count-title")),
+    "published": (("bundle", "{api}/bundle"), ("raw cases", "{compare}#exports-title")),
+}
+"""Item → links to its evidence; ``{api}`` and ``{compare}`` are the experiment's addresses."""
+
+
+def worst(report: Report) -> Worst | None:
+    """The stratum with the lowest ratio of its workload's own metric, where an arm is slower there at all."""
+    invalid = {(v.arm, v.workload, v.load) for v in report.verdicts if v.word is VerdictWord.INVALID}
+    valid = (c for c in _shown(report) if (c.arm, c.workload, c.load) not in invalid)
+    slower = [c for c in valid if c.ratio.value is not None and c.ratio.value < 1]
+    if not slower:
+        return None
+    found = min(slower, key=lambda c: (c.ratio.value or 0.0, c.stratum == ALL))
+    return Worst(found, _address(found.workload, found.load, found.stratum))
+
+
+def why_open(comparison: MetricComparison, delta: float, needed: int | None, *, is_stratum: bool) -> str:
+    """Why the word is INCONCLUSIVE, from the limits on which it rests, and how many blocks would decide."""
+    blocks, ratio = len(comparison.block_ratios), comparison.ratio
+    if blocks < BLOCKS_MIN:
+        return f"{blocks} complete blocks, and {BLOCKS_MIN} are needed to say anything."
+    low, high = (ratio.low, ratio.high) if is_stratum else (comparison.simultaneous_low, comparison.simultaneous_high)
+    if low is None or high is None:
+        return "There is no interval to decide on."
+    limits = f"{quantity(low, 'ratio')} to {quantity(high, 'ratio')}"
+    margin = quantity(delta, "share")
+    if needed is not None:
+        end = f" About {needed} blocks would decide; it has {blocks}."
+    elif is_stratum:
+        end = ""
+    else:
+        end = f" No affordable number of blocks would decide; it has {blocks}."
+    return f"{_left_open(low, high, delta).format(limits=limits, margin=margin)}{end}"
+
+
+def _left_open(low: float, high: float, delta: float) -> str:
+    loses, gains = low < 1 / (1 + delta), high > 1 + delta
+    if loses and gains:
+        return "Anything from a loss to a gain is possible: the interval, {limits}, passes the {margin} margin on both sides."
+    if gains:
+        return "It may be a gain worth having or none: the interval, {limits}, straddles the {margin} margin."
+    if loses:
+        return "It may be a loss that matters or none: the interval, {limits}, straddles the {margin} margin."
+    return "The interval, {limits}, lies inside the {margin} margin, but not yet with enough confidence for EQUIVALENT."
+
+
+def _shown(report: Report) -> list[MetricComparison]:
+    """Of each verdict's place, the comparisons by the metric on which its word rests."""
+    metric = {(v.arm, v.workload, v.load): v.metric for v in report.verdicts}
+    return [c for c in report.comparisons if metric.get((c.arm, c.workload, c.load)) == c.metric]
+
+
+def _groups(report: Report, axis: Axis) -> Iterator[TileGroup]:
+    verdicts = {(v.arm, v.workload, v.load): v for v in report.verdicts}
+    found: dict[Place, MetricComparison] = {(c.arm, c.workload, c.load, c.stratum): c for c in _shown(report)}
+    words = {(w.arm, p.workload, p.load, p.stratum): p.word for w in report.recommendation.weighed for p in w.words}
+    loads = sorted(report.manifest.loads, key=lambda p: p.level)
+    arms = [arm.name for arm in report.manifest.candidates]
+
+    def tile(workload: str, load: LoadPoint, stratum: str) -> Tile:
+        lines: list[Line] = []
+        for arm in arms:
+            place, verdict = (arm, workload, load.name, stratum), verdicts.get((arm, workload, load.name))
+            if verdict is None or (stratum != ALL and place not in words):
+                continue
+            word = verdict.word if stratum == ALL else words[place]
+            lines.append(_line(report, axis, verdict, word, found.get(place), stratum=stratum))
+        return Tile(stratum, load, _address(workload, load.name, stratum), tuple(lines))
+
+    for workload, strata in report.strata.items():
+        rows = tuple(tuple(tile(workload, load, s) for load in loads) for s in strata if s != ALL)
+        kept = tuple(row for row in rows if any(t.lines for t in row))
+        counted = [line.word for row in kept for t in row for line in t.lines]
+        tally = {str(w): counted.count(w) for w in VerdictWord if w in counted}
+        yield TileGroup(workload, tuple(tile(workload, load, ALL) for load in loads), kept, tally)
+
+
+def _line(
+    report: Report,
+    axis: Axis,
+    verdict: Verdict,
+    word: VerdictWord,
+    comparison: MetricComparison | None,
+    *,
+    stratum: str,
+) -> Line:
+    is_stratum, invalid = stratum != ALL, word is VerdictWord.INVALID
+    shown = None if invalid else comparison
+    return Line(
+        arm=verdict.arm,
+        word=str(word),
+        is_exploratory=(verdict.exploratory or is_stratum) and not invalid,
+        comparison=shown,
+        strip=axis.strip(None) if shown is None else _strip(axis, shown, is_stratum=is_stratum),
+        told=f"{verdict.arm}: {word}" + ("" if shown is None else f", {_bar(shown)}"),
+        why=_why(report, verdict, word, shown, is_stratum=is_stratum),
+        gates=broken_gates(verdict.reasons, report.findings) if invalid and not is_stratum else (),
+    )
+
+
+def _why(
+    report: Report, verdict: Verdict, word: VerdictWord, shown: MetricComparison | None, *, is_stratum: bool
+) -> str:
+    if word is not VerdictWord.INCONCLUSIVE or shown is None:
+        return ""
+    needed = None if is_stratum else verdict.blocks_needed
+    return why_open(shown, report.manifest.margins.delta, needed, is_stratum=is_stratum)
+
+
+def _strip(axis: Axis, comparison: MetricComparison, *, is_stratum: bool) -> Strip:
+    """A stratum's word rests on its own interval, a verdict's on the simultaneous one."""
+    if is_stratum:
+        return axis.strip(comparison.ratio)
+    return axis.strip(comparison.ratio, comparison.simultaneous_low, comparison.simultaneous_high)
+
+
+def _bar(comparison: MetricComparison) -> str:
+    ratio = comparison.ratio
+    return f"{quantity(ratio.value, ratio.unit)} {interval(ratio)}".strip()
+
+
+def _address(workload: str, load: str, stratum: str) -> str:
+    return CompareQuery(workload=workload, load=load, stratum=stratum).address("") + "#strata-title"
