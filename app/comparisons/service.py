@@ -114,13 +114,18 @@ class ComparisonService:
             hosts = hosts_of(await EvidenceViews(session).capabilities())
         return against_hosts(report.manifest, hosts)
 
-    async def weigh(self, experiment: str) -> None:
-        """Have the report made, if it was not, and keep its verdicts where lists find them."""
+    async def weigh(self, experiment: str, *, wait: bool = True) -> None:
+        """Have the report made, if it was not, and keep its verdicts where lists find them.
+
+        Without ``wait`` one that takes long is there another time.
+        """
         async with self._database.reader() as session:
             committed = await EvidenceRepository(session).committed(experiment)
-        report = await self.report(experiment)
+        known = await (self.known(experiment) if wait else self.ready(experiment))
+        if known is None:
+            return
         async with self._database.transaction() as session:
-            glance = glance_of(report, len(committed))
+            glance = glance_of(known.report, len(committed))
             await ReportRepository(session).note(experiment, report_key(experiment, committed), glance)
 
     async def expired(self, experiments: Sequence[str]) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """The routes of the list of experiments: search it, tag what is in it, put it away."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -92,10 +93,16 @@ async def change_shelf(request: Request, prefix: str, source: Source) -> Respons
 
 
 async def _weigh(source: Readings, experiments: Sequence[str]) -> None:
-    """Have their reports made; one whose evidence is refused has no verdicts, and says why on its own page."""
-    for experiment in experiments:
+    """Have their reports made; those that take long are there another time.
+
+    One whose evidence is refused has no verdicts, and says why on its own page.
+    """
+
+    async def weigh(experiment: str) -> None:
         with suppress(EvidenceRefused):
-            await source.comparisons.weigh(experiment)
+            await source.comparisons.weigh(experiment, wait=False)
+
+    await asyncio.gather(*map(weigh, experiments))
 
 
 def _wish(typed: dict[str, str]) -> Shelving:
