@@ -30,7 +30,7 @@ from worker.cores import split_cores
 from worker.diagnosing import diagnose_block
 from worker.engine.server import EngineLeftBehind
 from worker.identity import capabilities
-from worker.interim import take_look
+from worker.interim import look_after
 from worker.lease import CancelRequested, HandOver, Lease, LeaseLost, Terms
 from worker.pins import resolve_pins
 from worker.prompts import open_for_replay
@@ -75,8 +75,8 @@ async def conduct_block(
     try:
         with accelerators.hold(settings.lock_root, block.accelerators) as held:
             await Lease(database, block, terms, leaving).hold(_tell(settings, database, block, held))
-        await ending.finish(BlockState.SUCCEEDED)
-        await take_look(database, block.experiment_id, block.manifest, block.index)
+        if await ending.finish(BlockState.SUCCEEDED):
+            await look_after(settings, database, block)
     except (LeaseLost, Fenced):
         log.warning("lease lost; another holder may have the block")
     except CancelRequested:
@@ -104,8 +104,13 @@ class _Ending:
     database: Database
     block: ClaimedBlock
 
-    async def finish(self, state: BlockState, failure: Failure | None = None) -> None:
-        await self._say(lambda leases: leases.finish(self.block.id, self.block.fence, state, failure), state, failure)
+    async def finish(self, state: BlockState, failure: Failure | None = None) -> bool:
+        """Whether it was still this worker's to end."""
+
+        def work(leases: LeaseRepository) -> Awaitable[None]:
+            return leases.finish(self.block.id, self.block.fence, state, failure)
+
+        return await self._say(work, state, failure)
 
     async def give_back(self, failure: Failure, *, tried: bool = True) -> None:
         def work(leases: LeaseRepository) -> Awaitable[None]:
@@ -128,16 +133,17 @@ class _Ending:
 
     async def _say(
         self, work: Callable[[LeaseRepository], Awaitable[None]], outcome: str, failure: Failure | None
-    ) -> None:
+    ) -> bool:
         try:
             await self.database.persist(
                 lambda session: work(LeaseRepository(session)), patience_s=self.settings.self_fence_s
             )
         except Fenced:
             log.warning("the block was taken back before it could be ended", outcome=outcome)
-            return
+            return False
         told = {} if failure is None else {"failure_class": failure.failure_class, "failure": failure.message}
         log.info("block ended", outcome=outcome, **told)
+        return True
 
 
 async def _tell(settings: Settings, database: Database, block: ClaimedBlock, held: Held) -> None:

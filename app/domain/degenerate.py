@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 from scipy import stats
 
+from app.domain import block_acceptance
 from app.domain.acceptance import draft_counts
 from app.domain.clustered import ratio_of_totals
 from app.domain.condition import Condition
@@ -23,6 +24,7 @@ from app.domain.paired import bonferroni
 from app.domain.pairing import CompleteBlocks, Pair
 from app.domain.repetition import is_looping
 from app.domain.scripts import dominant_script
+from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import Estimate
 from app.domain.vocabulary import Outcome
 
@@ -87,9 +89,10 @@ class DegenerateAnswers(BaseModel):
 def degenerate_answers(evidence: ExperimentEvidence, blocks: CompleteBlocks) -> tuple[DegenerateAnswers, ...]:
     """Every candidate arm on every workload."""
     tested = len(evidence.manifest.candidates) * len(evidence.manifest.workloads)
+    blind = {arm for _, arm in without_request_counts(evidence)}
     alpha = 1 - bonferroni(evidence.manifest.margins.confidence, tested)
     return tuple(
-        _of_arm(evidence, blocks, workload, arm.name, alpha)
+        _of_arm(evidence, blocks, workload, arm.name, alpha=alpha, told=arm.name not in blind)
         for arm in evidence.manifest.candidates
         for workload in evidence.manifest.workloads
     )
@@ -116,8 +119,9 @@ def notes_on(rows: Sequence[DegenerateAnswers], condition: Condition) -> Iterato
 
 
 def _of_arm(
-    evidence: ExperimentEvidence, blocks: CompleteBlocks, workload: WorkloadRef, arm: str, alpha: float
+    evidence: ExperimentEvidence, blocks: CompleteBlocks, workload: WorkloadRef, arm: str, *, alpha: float, told: bool
 ) -> DegenerateAnswers:
+    """``told``: whether this arm's responses carry speculation counts of their own."""
     conditions = [Condition(arm, workload.name, load.name) for load in evidence.manifest.loads]
     references = {r.request_id: r.reference for r in evidence.labels.get(workload.name, ())}
     pairs = [both for condition in conditions for pair in blocks.pairs(condition) for both in _served(pair)]
@@ -129,7 +133,7 @@ def _of_arm(
     discordant = arm_only + target_only
     chance = stats.binomtest(arm_only, discordant, alternative="greater").pvalue if discordant else None
     found = excess(len(prompts), arm_only, target_only)
-    lengths = [_length(looping, kept) for kept in (None, True, False)]
+    lengths = _lengths(looping) if told else [block_acceptance.untold(UNIT, which) for which in _UNTOLD]
     return DegenerateAnswers(
         arm=arm,
         workload=workload.name,
@@ -206,17 +210,35 @@ Looked = Sequence[tuple[RequestObservation, bool]]
 """Answers, and whether they loop."""
 
 
-def _length(answers: Looked, kept: bool | None) -> Estimate:  # noqa: FBT001  (which answers: all, those that loop, others)
+_UNTOLD: Final = (
+    "the answers counted here from others",
+    "answers that loop from others",
+    "others from those that loop",
+)
+"""What its counters cannot tell apart: all, looping, others."""
+
+
+def _lengths(looked: Looked) -> list[Estimate]:
+    """Over all, over those that loop, over the others."""
+    looping, others = ([answer for answer, loops in looked if loops is kept] for kept in (True, False))
+    return [
+        _length([answer for answer, _ in looked], "no answer of both arms"),
+        _length(looping, "no answer loops"),
+        _length(others, "every answer loops"),
+    ]
+
+
+def _length(answers: Sequence[RequestObservation], none: str) -> Estimate:
     above: dict[str, int] = defaultdict(int)
     below: dict[str, int] = defaultdict(int)
     longest = 1
-    for answer, loops in answers:
-        if kept is None or loops is kept:
-            counts = draft_counts(answer)
-            above[answer.request_id] += counts.accepted
-            below[answer.request_id] += counts.drafts
-            longest = max(longest, *answer.speculation.per_step_drafted) if answer.speculation else longest
-    return ratio_of_totals([above[n] for n in sorted(above)], [below[n] for n in sorted(above)], UNIT, most=longest)
+    for answer in answers:
+        counts = draft_counts(answer)
+        above[answer.request_id] += counts.accepted
+        below[answer.request_id] += counts.drafts
+        longest = max(longest, *answer.speculation.per_step_drafted) if answer.speculation else longest
+    accepted, drafts = ([totals[name] for name in sorted(totals)] for totals in (above, below))
+    return ratio_of_totals(accepted, drafts, UNIT, most=longest, nothing="no drafts proposed" if answers else none)
 
 
 def _carried(answers: Looked, lengths: Sequence[Estimate]) -> bool:

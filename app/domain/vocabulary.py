@@ -120,6 +120,8 @@ class FailureClass(StrEnum):
     INFRA = "INFRA"
     GENERATOR_LIMITED = "GENERATOR_LIMITED"
     CANCELED = "CANCELED"
+    LOOK = "LOOK"
+    """The block is complete; the planned look after it could not be taken."""
     NOT_NEEDED = "NOT_NEEDED"
     """No failure: an earlier look had settled every word, so the block was not begun."""
 

@@ -131,6 +131,17 @@ class LeaseRepository:
         await self._end(block_id, state, failure)
         await settle(self._session, experiment_id)
 
+    async def note(self, block_id: UUID, fence: int, failure: Failure) -> None:
+        """Write what went wrong after the block had ended well beside it; its state stays."""
+        noted = (
+            update(BlockRow)
+            .where(BlockRow.id == block_id, BlockRow.fence == fence, BlockRow.state == BlockState.SUCCEEDED)
+            .values(failure=failure_document(failure))
+            .returning(BlockRow.experiment_id)
+        )
+        if (experiment_id := await self._session.scalar(noted)) is not None:
+            await touch(self._session, experiment_id)
+
     async def give_back(self, block_id: UUID, fence: int, failure: Failure, *, tried: bool = True) -> None:
         """Stop before the end: queued again if its failure's class allows another attempt, else failed.
 

@@ -42,8 +42,8 @@ from tests.db.lease_model import Expected, Token, World
 HOSTS = {"a": ("gpu-0", "gpu-1", "gpu-2"), "b": ("gpu-0",)}
 NEEDS = {"single": (1, 2), "pair": (2, 1)}
 """Experiment → accelerators that its blocks need, and how many blocks."""
-FAILURES = [c for c in FailureClass if c is not FailureClass.NOT_NEEDED]
-"""What a worker may say of a block that it gives back; only an early stop finds one not needed."""
+FAILURES = [c for c in FailureClass if c not in {FailureClass.NOT_NEEDED, FailureClass.LOOK}]
+"""What a worker may say of a block that it gives back; only looks find one not needed, or fail after it."""
 ENDS = (BlockState.SUCCEEDED, BlockState.FAILED, BlockState.CANCELED)
 PATH = (SessionState.WARMING, SessionState.MEASURING, SessionState.DRAINING, SessionState.SUCCEEDED)
 RECENT = 5

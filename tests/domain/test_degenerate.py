@@ -4,6 +4,7 @@ import pytest
 
 from app.domain.condition import Condition
 from app.domain.degenerate import DegenerateAnswers, Degeneration, broken_by, degenerate_answers, notes_on
+from app.domain.engine_version import PER_REQUEST_SPECULATION_FLAG
 from app.domain.evidence import ExperimentEvidence
 from app.domain.observation import RequestObservation
 from app.domain.pairing import complete_blocks
@@ -110,8 +111,29 @@ def test_accepted_lengths_are_told_without_loops() -> None:
     )
 
 
+def test_an_engine_without_counts_per_request_is_not_said_to_have_drafted_nothing() -> None:
+    evidence = evidence_of({"ngram": (LOOP, "length")}, {"ngram": 0.5})
+    silent = tuple(
+        s.model_copy(update={"flags_left_out": {PER_REQUEST_SPECULATION_FLAG: "unknown to it"}})
+        if s.arm == "ngram"
+        else s
+        for s in evidence.sessions
+    )
+    runs = tuple(
+        r.model_copy(update={"observations": tuple(o.model_copy(update={"speculation": None}) for o in r.observations)})
+        for r in evidence.runs
+    )
+    found = judged(evidence.model_copy(update={"sessions": silent, "runs": runs}))
+    for estimate in (found.length_excl, found.length_excl_looping, found.length_excl_others):
+        assert estimate.value is None
+        assert estimate.why is not None
+        assert estimate.why.startswith("this engine gives no speculation counts per request, and its counters cannot")
+    assert not found.loops_carry_it
+
+
 def test_without_loops_acceptance_is_one_number() -> None:
     found = judged(evidence_of({}, {}))
+    assert found.length_excl_looping.why == "no answer loops"
     assert not found.loops_carry_it
     assert found.length_excl_looping.value is None
     assert found.length_excl_others == found.length_excl
