@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.evidence import ExperimentEvidence, SessionEvidence
 from app.domain.memory import MemoryBreakdown
-from app.domain.memory_breakdown import at_peak, split_weights
+from app.domain.memory_breakdown import split_weights
+from app.domain.memory_peak import at_peak
 from app.domain.pairing import CompleteBlocks
 from app.domain.vocabulary import BASELINE_ARM
 

@@ -23,6 +23,17 @@ KV_CACHE_TOKENS = "kv_cache_tokens"
 """The engine adapter's name of the start-up log's line."""
 
 
+class Notice(BaseModel):
+    """Something that only the arm's servers logged, and how we read it: those are two voices."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    logged: str
+    """The line of the engine's log."""
+    means: str
+    """Our words."""
+
+
 class Burden(BaseModel):
     """One arm's costs; ``None`` where no server told."""
 
@@ -41,6 +52,8 @@ class Burden(BaseModel):
     storage_source: str
     complexity: tuple[str, ...]
     """What has to be rolled out, or kept so, that target-only does not need."""
+    notices: tuple[Notice, ...] = ()
+    """Worth knowing, of the arm's servers and not of target-only's."""
 
     @property
     def cache_share_lost(self) -> float | None:
@@ -55,7 +68,7 @@ class Burden(BaseModel):
         unknown = float("inf")
         lost, more = self.cache_share_lost, self.startup_more_s.value
         return (
-            len(self.complexity),
+            len(self.complexity) + len(self.notices),
             unknown if lost is None else round(max(lost, 0.0), 2),
             unknown if self.storage_bytes is None else self.storage_bytes,
             unknown if more is None else more,
@@ -64,7 +77,13 @@ class Burden(BaseModel):
     @property
     def sentence(self) -> str:
         """All of it in words."""
-        return "; ".join((self._cache, self._startup, self._storage, *self.complexity))
+        return "; ".join((self._cache, self._startup, self._storage, *self.complexity, *self._noticed))
+
+    @property
+    def _noticed(self) -> Iterator[str]:
+        if self.notices:
+            number = "a notice" if len(self.notices) == 1 else f"{len(self.notices)} notices"
+            yield f"{number} that only its servers log, which we read so: {'; '.join(n.means for n in self.notices)}"
 
     @property
     def _cache(self) -> str:
@@ -108,7 +127,8 @@ def burden(evidence: ExperimentEvidence, blocks: CompleteBlocks, arm: Arm) -> Bu
         startup_more_s=mean_over_blocks(more, "s"),
         storage_bytes=storage,
         storage_source=source,
-        complexity=tuple(_complexity(evidence.manifest, arm, [own for _, own in pairs], [a for a, _ in pairs])),
+        complexity=tuple(_complexity(evidence.manifest, arm)),
+        notices=tuple(_notices([own for _, own in pairs], [target for target, _ in pairs])),
     )
 
 
@@ -147,9 +167,7 @@ def _storage(arm: Arm, sessions: Sequence[SessionEvidence]) -> tuple[int | None,
     return None, "its files were not looked at"
 
 
-def _complexity(
-    manifest: Manifest, arm: Arm, sessions: Sequence[SessionEvidence], targets: Sequence[SessionEvidence]
-) -> Iterator[str]:
+def _complexity(manifest: Manifest, arm: Arm) -> Iterator[str]:
     method = arm.speculation.method
     if arm.draft_or_speculator != NO_DRAFT:
         yield f"another checkpoint to pin and to roll out together with the target ({arm.draft_or_speculator})"
@@ -163,6 +181,10 @@ def _complexity(
         yield f"asynchronous scheduling stays off, as in every arm here{forced}; target-only could have it"
     if pinned:
         yield "model runner V1 is stated, as for every arm here, instead of the engine's own choice"
-    notices = dict.fromkeys(w.reason for s in sessions for w in s.warnings if w.effect is WarningEffect.NOTICE)
-    usual = {w.reason for s in targets for w in s.warnings}
-    yield from (f"its servers say: {reason}" for reason in notices if reason not in usual)
+
+
+def _notices(sessions: Sequence[SessionEvidence], targets: Sequence[SessionEvidence]) -> Iterator[Notice]:
+    """Each kind once, with the first line that said it."""
+    usual = {w.name for s in targets for w in s.warnings}
+    found = {w.name: w for s in reversed(sessions) for w in s.warnings if w.effect is WarningEffect.NOTICE}
+    yield from (Notice(logged=w.line, means=w.reason) for name, w in sorted(found.items()) if name not in usual)

@@ -39,6 +39,8 @@ class MemoryRow(BaseModel):
     size_bytes: int | None
     source: str
     """Which line, call or file it was read from, in words that name it."""
+    at_most: bool = False
+    """It was set aside, and nobody saw how much of it was in use: a bound, and no part of what the rows explain."""
 
 
 class MemoryCheck(BaseModel):

@@ -1,10 +1,10 @@
 """One server's memory row by row, from what its log, its configuration and its models' files say.
 
-Pure, so that a report can make it again. ``breakdown`` knows the server as it started; ``at_peak`` adds what was in
-use while it ran, ``split_weights`` what only another session tells.
+Pure, so that a report can make it again. ``breakdown`` knows the server as it started, ``split_weights`` adds what only
+another session tells; ``memory_peak`` has what was in use while it ran.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from app.domain.memory import (
     MemoryBreakdown,
@@ -16,7 +16,6 @@ from app.domain.memory import (
     Told,
     summed,
 )
-from app.domain.series import DEVICE_MEMORY, ENGINE_DEVICE_MEMORY, ENGINE_RSS, Series, having
 from app.domain.vocabulary import Method
 
 PRINTED_BYTES = 1024**3 // 100
@@ -24,10 +23,10 @@ PRINTED_BYTES = 1024**3 // 100
 _WITHOUT_MODEL = frozenset({Method.TARGET_ONLY, Method.NGRAM, Method.NGRAM_GPU, Method.SUFFIX, Method.CUSTOM_CLASS})
 _WITHOUT_CACHE = frozenset({Method.MEDUSA, Method.MLP_SPECULATOR})
 """Heads without attention have nothing to cache."""
-_NOT_USED = frozenset({MemoryPart.REMAINDER, MemoryPart.HEADROOM})
 LOGGED = "engine log"
 """Where the capacity is from, if the log is all there is."""
 NO_PEAK = "nothing was sampled while it ran"
+SET_ASIDE = "what the engine's profiling run took, so that the cache leaves room for it: in use at most"
 ACCOUNTING = (
     "Device used and free are the driver's figures, the cache's capacity is the engine's own: they are beside each "
     "other, not parts of each other. ECC, what the driver reserves and how the system accounts for memory move totals."
@@ -37,7 +36,7 @@ SHARED_PAGES = "The engine's processes share pages; resident memory counts them 
 
 
 def breakdown(facts: MemoryFacts) -> MemoryBreakdown:
-    """The server as it started; its total, remainder and headroom are not known before ``at_peak``."""
+    """The server as it started; its total, remainder and headroom are not known before its peak."""
     rows = (*_weights(facts), *_kv_cache(facts), _activations(facts), _graphs(facts), _reserve(facts))
     later = (Told(None, NO_PEAK).row(part) for part in (MemoryPart.REMAINDER, MemoryPart.HEADROOM))
     return MemoryBreakdown(
@@ -53,25 +52,11 @@ def breakdown(facts: MemoryFacts) -> MemoryBreakdown:
     )
 
 
-def at_peak(made: MemoryBreakdown, series: Iterable[Series]) -> MemoryBreakdown:
-    """The breakdown beside what was in use at most: of the devices, or on a CPU of the engine's processes."""
-    sampled = tuple(series)
-    total = _peak(sampled)
-    if total.size is None:
-        return made
-    explained = sum(row.size_bytes or 0 for row in made.rows if row.part not in _NOT_USED)
-    silent = [row.part.value for row in made.rows if row.size_bytes is None and row.part not in _NOT_USED]
-    words = "the peak in use less the rows above" + (f"; holds {', '.join(silent)}" if silent else "")
-    room = None if made.capacity_bytes is None else made.capacity_bytes - total.size
-    found = {
-        MemoryPart.REMAINDER: Told(total.size - explained, words),
-        MemoryPart.HEADROOM: Told(room, "capacity less the peak in use" if room is not None else "capacity unknown"),
-    }
-    rows = tuple(found[row.part].row(row.part) if row.part in found else row for row in made.rows)
-    checks = (*made.checks, *_peak_checks(sampled, total))
-    return made.model_copy(
-        update={"rows": rows, "total_bytes": total.size, "total_source": total.source, "checks": checks}
-    )
+def as_bound(row: MemoryRow) -> MemoryRow:
+    """Activations come and go: their figure is of the profiling run, the largest batch that may ever be scheduled."""
+    if row.part is not MemoryPart.ACTIVATIONS or row.size_bytes is None or row.at_most:
+        return row
+    return row.model_copy(update={"at_most": True, "source": f"{row.source}; {SET_ASIDE}"})
 
 
 def split_weights(made: MemoryBreakdown, target_only: MemoryBreakdown) -> MemoryBreakdown:
@@ -176,7 +161,8 @@ def _activations(facts: MemoryFacts) -> MemoryRow:
     if told.size is not None and log.consumed and log.estimate_counts:
         estimate = sum(log.graphs_estimated)
         told = Told(told.size - estimate, f"{line}, less the estimate for graphs that it includes")
-    return _or_else(told, facts, "a CPU engine does not profile its activations").row(MemoryPart.ACTIVATIONS)
+    row = _or_else(told, facts, "a CPU engine does not profile its activations").row(MemoryPart.ACTIVATIONS)
+    return as_bound(row)
 
 
 def _graphs(facts: MemoryFacts) -> MemoryRow:
@@ -211,55 +197,24 @@ def _less(total: Sequence[int], part: Sequence[int], ranks: int, words: str) -> 
     return missing if whole.size is None or less.size is None else Told(whole.size - less.size, words)
 
 
-def _peak(series: Sequence[Series]) -> Told:
-    devices = tuple(s for s in having(series, DEVICE_MEMORY) if s.values)
-    if devices:
-        each = _peaks(devices)
-        what = "memory in use" if len(each) == 1 else f"memory in use of {len(each)} GPUs, each one's own peak"
-        return Told(sum(each), f"NVML, {what}, the highest of {_samples(devices)} samples")
-    processes = tuple(s for s in having(series, ENGINE_RSS) if s.values)
-    if not processes:
-        return Told(None, NO_PEAK)
-    words = f"resident memory of the engine's processes, the highest of {_samples(processes)} samples"
-    return Told(int(max(max(s.values) for s in processes)), words)
-
-
-def _samples(series: Iterable[Series]) -> int:
-    return sum(len(s.values) for s in series)
-
-
-def _peaks(series: Iterable[Series]) -> list[int]:
-    """Of each device its highest value, over every run that sampled it."""
-    highest: dict[frozenset[tuple[str, str]], int] = {}
-    for one in series:
-        key = frozenset(one.labels.items())
-        highest[key] = max(highest.get(key, 0), int(max(one.values)))
-    return list(highest.values())
-
-
-def _peak_checks(series: Sequence[Series], total: Told) -> Iterator[MemoryCheck]:
-    if own := _peaks(s for s in having(series, ENGINE_DEVICE_MEMORY) if s.values):
-        yield from _check("device memory at peak", total, Told(sum(own), "NVML, the engine's processes alone"))
-
-
 def _checks(facts: MemoryFacts) -> Iterator[MemoryCheck]:
     """The same quantity from two sources, wherever there are two."""
     log, ranks = facts.log, facts.ranks
     models = [model for model in (facts.target, facts.draft) if model is not None]
     loaded = summed(log.load, ranks, 'engine log, "Model loading took"')
-    yield from _check("weights", loaded, _of_headers(models))
+    yield from pair_of("weights", loaded, _of_headers(models))
     target, draft = _kv_part(facts, facts.target), _kv_draft(facts)
     if target.size is not None and draft.size is not None:
         computed = Told(target.size + draft.size, "tokens * bytes a token of the models' layers")
-        yield from _check("KV cache", _kv_stated(facts), computed)
+        yield from pair_of("KV cache", _kv_stated(facts), computed)
     for name, size, model in zip(("target", "draft"), log.checkpoints, models, strict=False):
         files = Told(model.file_bytes, "sizes of the files")
-        yield from _check(f"checkpoint of the {name}", Told(size, 'engine log, "Checkpoint size"'), files)
+        yield from pair_of(f"checkpoint of the {name}", Told(size, 'engine log, "Checkpoint size"'), files)
     if facts.capacity_source != LOGGED:
         logged = summed(log.device_total, ranks, 'engine log, "Free memory on device (…/total)"')
-        yield from _check("capacity", Told(facts.capacity_bytes, facts.capacity_source), logged)
+        yield from pair_of("capacity", Told(facts.capacity_bytes, facts.capacity_source), logged)
     share = summed(log.requested, ranks, 'engine log, "Desired GPU memory utilization"')
-    yield from _check("what the engine may use", share, _budget(facts))
+    yield from pair_of("what the engine may use", share, _budget(facts))
 
 
 def _of_headers(models: Sequence[ModelMemory]) -> Told:
@@ -281,7 +236,7 @@ def _budget(facts: MemoryFacts) -> Told:
     )
 
 
-def _check(quantity: str, one: Told, other: Told) -> Iterator[MemoryCheck]:
+def pair_of(quantity: str, one: Told, other: Told) -> Iterator[MemoryCheck]:
     """The pair, where both are known."""
     if one.size is not None and other.size is not None:
         yield MemoryCheck(

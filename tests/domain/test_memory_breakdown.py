@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from app.domain.memory import CacheFacts, LoggedMemory, MemoryBreakdown, MemoryFacts, MemoryPart, ModelMemory
-from app.domain.memory_breakdown import ACCOUNTING, at_peak, breakdown, row_of, split_weights
+from app.domain.memory_breakdown import ACCOUNTING, SET_ASIDE, breakdown, row_of, split_weights
+from app.domain.memory_peak import at_peak
 from app.domain.series import DEVICE_MEMORY, ENGINE_DEVICE_MEMORY, ENGINE_RSS, Series
 from app.domain.vocabulary import Method
 
@@ -42,7 +43,7 @@ WITH_DRAFT = replace(
     cache=CacheFacts(50 * GIB // 34_816, "blocks", 16),
     draft=DRAFT,
 )
-EXPLAINED = 10 * GIB + 50 * GIB + 3 * GIB + GIB // 2 + GIB + GIB // 4
+EXPLAINED = 10 * GIB + 50 * GIB + GIB // 2 + GIB + GIB // 4
 
 
 def size(made: MemoryBreakdown, part: MemoryPart) -> int | None:
@@ -61,8 +62,32 @@ def test_the_remainder_is_what_the_rows_do_not_explain() -> None:
     assert size(made, MemoryPart.REMAINDER) == 5
     assert size(made, MemoryPart.HEADROOM) == 140 * GIB - EXPLAINED - 5
     assert made.total_source == "NVML, memory in use, the highest of 3 samples"
-    parts = {row.part: row.size_bytes or 0 for row in made.rows}
+    parts = {row.part: row.size_bytes or 0 for row in made.rows if not row.at_most}
     assert sum(parts.values()) - parts[MemoryPart.HEADROOM] == made.total_bytes
+
+
+def test_what_is_only_set_aside_for_activations_is_not_taken_for_used() -> None:
+    """The engine sizes its cache so that the profiled peak would fit; that much need never be in use."""
+    made = at_peak(breakdown(FACTS), [series(DEVICE_MEMORY, EXPLAINED + 1.0 * GIB)])
+    activations, remainder = row_of(made, MemoryPart.ACTIVATIONS), row_of(made, MemoryPart.REMAINDER)
+    assert activations is not None
+    assert remainder is not None
+    assert (activations.size_bytes, activations.at_most) == (3 * GIB, True)
+    assert activations.source.endswith("in use at most")
+    assert remainder.size_bytes == GIB
+    assert "without activations at peak, of which it holds what was in use" in remainder.source
+    assert [row.part for row in made.rows if row.at_most] == [MemoryPart.ACTIVATIONS]
+
+
+def test_a_breakdown_recorded_before_that_was_known_is_read_the_same_way() -> None:
+    now = breakdown(FACTS)
+    rows = [
+        {**row.model_dump(exclude={"at_most"}), "source": row.source.removesuffix(f"; {SET_ASIDE}")} for row in now.rows
+    ]
+    then = MemoryBreakdown.model_validate({**now.model_dump(), "rows": rows})
+    assert not any(row.at_most for row in then.rows)
+    sampled = [series(DEVICE_MEMORY, EXPLAINED + 1.0 * GIB)]
+    assert at_peak(then, sampled) == at_peak(now, sampled) == at_peak(at_peak(then, sampled), sampled)
 
 
 def test_a_remainder_below_zero_is_shown_as_it_is() -> None:

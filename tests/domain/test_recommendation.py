@@ -176,9 +176,18 @@ def test_a_stratum_that_seems_to_be_hurt_is_said() -> None:
 
 
 def test_a_notice_of_the_arms_servers_alone_counts_as_complexity() -> None:
-    notice = StartupWarning(name="x", effect=WarningEffect.NOTICE, reason="a draft is cut to 512 tokens", line="…")
-    evidence = replace_session(make_evidence(Dials(speedup=FASTER)), arm="ngram", block=0, warnings=(notice,))
-    assert "its servers say: a draft is cut to 512 tokens" in build_report(evidence).recommendation.sentence
+    line = "WARNING max_model_len of the draft is 512"
+    notice = StartupWarning(name="x", effect=WarningEffect.NOTICE, reason="a draft is cut to 512 tokens", line=line)
+    plain = make_evidence(Dials(speedup=FASTER))
+    evidence = replace_session(plain, arm="ngram", block=0, warnings=(notice,))
+    (weighed,) = build_report(evidence).recommendation.weighed
+    assert [(n.logged, n.means) for n in weighed.burden.notices] == [(line, "a draft is cut to 512 tokens")]
+    assert "a notice that only its servers log, which we read so: a draft is cut to 512 tokens" in weighed.sentence
+    assert "servers say" not in weighed.sentence
+    (without,) = build_report(plain).recommendation.weighed
+    assert weighed.burden.weight > without.burden.weight
+    everywhere = replace_session(evidence, arm="target-only", block=0, warnings=(notice,))
+    assert build_report(everywhere).recommendation.weighed[0].burden.notices == ()
 
 
 @pytest.mark.parametrize(
