@@ -14,7 +14,8 @@ from app.comparisons.service import ComparisonService
 from app.domain.errors import EvidenceRefused, NotFound
 from app.domain.report import Report
 from app.errors import responses
-from app.figures import FIGURES
+from app.figures import FIGURES, View
+from app.figures.table import as_csv
 from app.printed.html import POLICY, printable
 from app.printed.markdown import markdown
 from app.state import DatabaseDep, SettingsDep
@@ -39,6 +40,7 @@ Against = Annotated[
     ),
 ]
 ServiceDep = Annotated[ComparisonService, Depends(comparison_service)]
+Seen = Annotated[View, Query()]
 
 
 @router.get("/report", response_model=Report)
@@ -70,10 +72,20 @@ async def list_figures(experiment_id: str, service: ServiceDep) -> list[FigureRe
     return [FigureRead(name=name, url=f"{api}/{name}") for name in FIGURES]
 
 
+@router.get("/figures/{name}.csv", response_class=PlainTextResponse)
+async def read_figure_csv(experiment_id: str, name: str, view: Seen, service: ServiceDep) -> Response:
+    """The figure's numbers, all digits, with interval, n and method; no cell is a formula."""
+    figure = await service.figure(experiment_id, name, view)
+    headers = {"Content-Disposition": f'attachment; filename="{figure.name}.csv"'}
+    return Response(as_csv(figure), media_type="text/csv", headers=headers)
+
+
 @router.get("/figures/{name}", responses={200: {"content": {"application/json": {"schema": {"type": "object"}}}}})
-async def read_figure(experiment_id: str, name: str, service: ServiceDep) -> Response:
+async def read_figure(experiment_id: str, name: str, view: Seen, service: ServiceDep) -> Response:
     """One figure as Plotly's JSON (``data`` and ``layout``); it states only numbers of the report."""
-    return Response(await service.figure(experiment_id, name), media_type="application/json")
+    figure = await service.figure(experiment_id, name, view)
+    content = await asyncio.to_thread(lambda: cast("str", figure.draw().to_json()))
+    return Response(content, media_type="application/json")
 
 
 @router.get(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, cast
+from typing import Final
 
 from anyio import to_thread
 from pydantic import JsonValue
@@ -35,7 +35,7 @@ from app.domain.rests_on import Expiry, Standing, against_experiment, against_ho
 from app.evidence.repository import CommittedBlock, EvidenceRepository
 from app.evidence.views.repository import EvidenceViews
 from app.experiments.glance import glance_of
-from app.figures import FIGURES
+from app.figures import FIGURES, Figure, View
 from app.preflight.hosts import hosts_of
 from app.settings import Settings
 
@@ -142,13 +142,13 @@ class ComparisonService:
         known = None if experiment is None else await self.ready(experiment)
         return None if known is None else host_noise(known.report)
 
-    async def figure(self, reference: str, name: str) -> bytes:
-        """A figure as Plotly's JSON; raises ``NotFound``."""
+    async def figure(self, reference: str, name: str, view: View) -> Figure:
+        """A figure of that part of the report; raises ``NotFound``."""
         if name not in FIGURES:
             raise NotFound.of("figure", f"there is no figure {name[:64]}", f"choose one of {', '.join(FIGURES)}")
         report = await self.report(reference)
-        figure = await to_thread.run_sync(FIGURES[name], report)
-        return cast("str", figure.to_json()).encode()
+        view.check(report)
+        return FIGURES[name](report, view)
 
     @asynccontextmanager
     async def bundle(self, reference: str, *, with_raw: bool) -> AsyncGenerator[Bundle]:

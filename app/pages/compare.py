@@ -1,79 +1,19 @@
 """The compare page: one typed query decides what is shown, and its canonical form is the page's address."""
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated
-from urllib.parse import urlencode
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
-
-from app.domain.errors import FieldProblem, NotFound
 from app.domain.report import ArmResult, Correctness, MetricComparison, Report, Verdict
-from app.domain.vocabulary import Name
-from app.figures import FIGURES, FigureText, describe
+from app.figures import FIGURES, Figure, View
 from app.pages.forest import Axis, Strip, axis_for
 
-DRAWN_KEPT = 16
-_DRAWN: OrderedDict[int, tuple[Report, dict[str, FigureText]]] = OrderedDict()
-"""By the identity of a report, which is kept with it so that the identity stays its own."""
 
-Stratum = Annotated[str, StringConstraints(pattern=r"^(?:all|[a-z0-9][a-z0-9._-]{0,62}=[a-z0-9][a-z0-9._-]{0,62})$")]
-
-
-def _empty_is_absent(value: object) -> object:
-    return None if value == "" else value
-
-
-_Absent = BeforeValidator(_empty_is_absent)
-
-
-class Metric(StrEnum):
-    """The compared metrics, by their names in a report."""
-
-    REQUEST_SPEEDUP = "request_speedup"
-    REQUEST_TOTAL_SPEEDUP = "request_total_speedup"
-    TPOT_SPEEDUP = "tpot_speedup"
-    TTFT_SPEEDUP = "ttft_speedup"
-    THROUGHPUT_RATIO = "throughput_ratio"
-    GOODPUT_RATIO = "goodput_ratio"
-
-
-class CompareQuery(BaseModel):
-    """What to compare. An absent part means all of it; the metric defaults to the primary one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    workload: Annotated[Name | None, _Absent] = None
-    load: Annotated[Name | None, _Absent] = None
-    stratum: Annotated[Stratum | None, _Absent] = None
-    metric: Metric = Metric.REQUEST_SPEEDUP
+class CompareQuery(View):
+    """What to compare: the page's whole state."""
 
     def address(self, path: str) -> str:
         """The canonical address: fixed order, defaults left out."""
-        parts = self.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
-        return f"{path}?{urlencode(parts)}" if parts else path
-
-    def keeps(self, row: ArmResult | MetricComparison) -> bool:
-        """Whether the row belongs to what was asked for."""
-        wanted = ((self.workload, row.workload), (self.load, row.load), (self.stratum, row.stratum))
-        return all(asked is None or asked == found for asked, found in wanted)
-
-    def check(self, report: Report) -> None:
-        """Raise ``NotFound`` for a part that the report does not have."""
-        known = {
-            "workload": (self.workload, list(report.strata)),
-            "load": (self.load, [p.name for p in report.manifest.loads]),
-            "stratum": (self.stratum, strata_of(report)),
-        }
-        wrong = [
-            FieldProblem(field, f"{asked} is not in this experiment", f"choose one of {', '.join(have)}")
-            for field, (asked, have) in known.items()
-            if asked is not None and asked not in have
-        ]
-        if wrong:
-            raise NotFound(*wrong)
+        return f"{path}{self.query}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +64,6 @@ class VerdictGroup:
     rows: tuple[VerdictRow, ...]
 
 
-def strata_of(report: Report) -> list[str]:
-    """Every stratum of any workload, ``all`` first, each once."""
-    return list(dict.fromkeys(s for strata in report.strata.values() for s in strata))
-
-
 def verdict_groups(report: Report) -> tuple[Axis, list[VerdictGroup]]:
     """Verdicts by workload and load in the manifest's order, on one axis."""
     axis = axis_for((v.ratio for v in report.verdicts), report.manifest.margins.delta)
@@ -165,17 +100,9 @@ def result_groups(report: Report, query: CompareQuery) -> list[ResultGroup]:
     ]
 
 
-def drawn_figures(report: Report) -> dict[str, FigureText]:
-    """Every figure that has something to show, in words; the page fetches the drawing itself.
-
-    Drawn once for each report that is held in memory: drawing takes most of the page's time.
-    """
-    if id(report) not in _DRAWN:
-        described = {name: describe(draw(report)) for name, draw in FIGURES.items()}
-        _DRAWN[id(report)] = report, {name: text for name, text in described.items() if text.rows}
-    while len(_DRAWN) > DRAWN_KEPT:
-        _DRAWN.popitem(last=False)
-    return _DRAWN[id(report)][1]
+def drawn_figures(report: Report, view: View) -> list[Figure]:
+    """Every figure that has something to show, in words and numbers; the page fetches the drawing itself."""
+    return [figure for make in FIGURES.values() if (figure := make(report, view)).rows]
 
 
 def _verdict_row(

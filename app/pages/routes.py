@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from app.domain.memory import MemoryPart
 from app.experiments.schemas import ExperimentRead
+from app.figures.figure import Metric, strata_of
 from app.interop.beside import imports_context
 from app.pages import compare, guard, live, mismatches
 from app.pages.cases import cases
@@ -86,14 +87,14 @@ async def show_comparison(
         "experiment": experiment,
         "report": report,
         "query": query,
-        "metrics": list(compare.Metric),
-        "strata": compare.strata_of(report),
+        "metrics": list(Metric),
+        "strata": strata_of(report),
         "axis": axis,
         "groups": groups,
         "verdict_axis": verdict_axis,
         "verdict_groups": verdicts,
         "results": compare.result_groups(report, query),
-        "figures": compare.drawn_figures(report),
+        "figures": compare.drawn_figures(report, query),
         "mismatches": mismatches.shown_mismatches(report),
         **mismatches.WORDS,
         "delivered": delivered(report),

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.observation import RequestObservation
-from app.interop.exports.as_csv import neutral, plain
 from app.interop.exports.rows import ARRAYS
+from app.spreadsheet import neutral, plain
 from tests.factories import make_observation
 from tests.interop.evidence import exported, make_evidence, make_run, observations, small_evidence
 

@@ -5,7 +5,8 @@ import pytest
 from app.domain.comparison import METRICS
 from app.domain.errors import NotFound
 from app.domain.report import Estimate
-from app.pages.compare import CompareQuery, Metric
+from app.figures.figure import Metric
+from app.pages.compare import CompareQuery
 from app.pages.forest import axis_for
 from app.pages.wording import METRIC_WORDS, TIMES, UNKNOWN, chance, duration, interval, number, printable, quantity
 from tests.factories_report import estimate, sample_report

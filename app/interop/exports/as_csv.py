@@ -1,7 +1,6 @@
 """CSV by RFC 4180: a row for each offered request, and no text that a spreadsheet would run.
 
-A text cell that begins like a formula, or with an apostrophe, gets an apostrophe before it; so the text is what
-follows one leading apostrophe, and a number is never touched.
+How a text that begins like a formula is marked, ``app.spreadsheet`` says.
 """
 
 import csv
@@ -19,16 +18,14 @@ from app.interop.exports.rows import (
     PLACE,
     SCALARS,
     SPECULATION_SCALARS,
-    Cell,
     Place,
     derived_cells,
     place_of,
     speculation_cells,
     strata_cells,
 )
+from app.spreadsheet import written
 
-FORMULA_STARTS: Final = frozenset("=+-@\t\r\n＝＋－＠")  # noqa: RUF001  (full-width signs start formulas too)
-MARK: Final = "'"
 ROWS_AT_ONCE: Final = 500
 
 
@@ -63,25 +60,6 @@ def columns(outline: Outline) -> list[str]:
     strata = (f"stratum_{dimension}" for dimension in outline.dimensions)
     computed = (*DERIVED, IMPOSSIBLE, *SPECULATION_SCALARS, "num_rejected_draft_tokens")
     return [*PLACE, *strata, *SCALARS, "chunks", "tokens", *computed]
-
-
-def written(cell: Cell) -> str:
-    """A cell's characters. A float's are the shortest that read back to it."""
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return str(cell).lower()
-    return neutral(cell) if isinstance(cell, str) else repr(cell)
-
-
-def neutral(text: str) -> str:
-    """The text, marked where a spreadsheet would take it for a formula; ``plain`` undoes it."""
-    return MARK + text if text[:1] in FORMULA_STARTS or text.startswith(MARK) else text
-
-
-def plain(text: str) -> str:
-    """The text that was marked by ``neutral``."""
-    return text.removeprefix(MARK)
 
 
 def _lines(rows: list[list[str]]) -> bytes:
