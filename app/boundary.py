@@ -1,23 +1,35 @@
 """The edge of the web process, before any route: who is asked, how much is read, what every answer carries.
 
-A body is measured while it arrives, never buffered first; a fault is logged and answered with an opaque id.
+A body is measured while it arrives, never buffered first; a fault is logged and answered with an opaque id. Without
+access control only this host itself is answered, whatever address the socket is bound to.
 """
 
 from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import parse_qsl, unquote, urlsplit
 from uuid import uuid4
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.domain.access import TOKEN_IN_TEXT
 from app.domain.errors import DomainError, FieldProblem
-from app.errors import ForeignHost, PayloadTooLarge, UnsupportedMediaType, internal_error, problem_response
+from app.errors import (
+    ForeignHost,
+    PayloadTooLarge,
+    TokenInAddress,
+    UnsupportedMediaType,
+    internal_error,
+    problem_response,
+)
 
 BODY_MAX = 1 << 20
 TRACE_MAX = 64 << 20
 UPLOAD_PATHS = frozenset({"/api/v1/traces", "/api/v1/imports", "/workloads/new", "/workloads/new/preview"})
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
+TOKEN_NAMES = frozenset({"access_token", "api_key", "apikey", "auth_token", "token", "authorization", "password"})
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
         "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -34,18 +46,19 @@ log = structlog.stdlib.get_logger()
 
 
 class Boundary:
-    """ASGI middleware around the whole application. ``host`` is the address it is bound to."""
+    """ASGI middleware around the whole application. ``host`` is the address it is bound to, ``public`` its name."""
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
+    def __init__(self, app: ASGIApp, host: str, public: str = "", *, everybody: bool = False) -> None:
         self._app = app
-        self._hosts = LOOPBACK | {host}
+        self._hosts = LOOPBACK | {host} | ({_name(urlsplit(public).netloc)} if public else set[str]())
+        self._everybody = everybody
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; everything else passes."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        await _Exchange(self._app, scope, receive, send).run(self._hosts)
+        await _Exchange(self._app, scope, receive, send).run(self._hosts, everybody=self._everybody)
 
 
 class _Exchange:
@@ -58,10 +71,13 @@ class _Exchange:
         self._received = 0
         self._started = False
 
-    async def run(self, hosts: frozenset[str]) -> None:
+    async def run(self, hosts: frozenset[str], *, everybody: bool) -> None:
         with structlog.contextvars.bound_contextvars(request_id=self._request_id):
             try:
                 self._admit(Headers(scope=self._scope), hosts)
+                if not everybody:
+                    self._require_near()
+                self._refuse_token_in_query()
                 await self._app(self._scope, self._receive, self._send)
             except DomainError as error:
                 await self._refuse(error)
@@ -88,6 +104,20 @@ class _Exchange:
         declared = headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > self._limit:
             raise _too_large(self._limit)
+
+    def _require_near(self) -> None:
+        client = self._scope.get("client")  # none behind a Unix socket
+        if client is not None and not is_loopback(client[0]):
+            remedy = "the operator may set VERDRAFT_ACCESS=required"
+            raise ForeignHost.of("(client)", "without access control only this host is answered", remedy)
+
+    def _refuse_token_in_query(self) -> None:
+        """Addresses end up in logs, histories and Referer headers."""
+        query = self._scope.get("query_string", b"").decode("latin-1")
+        names = {name.lower() for name, _ in parse_qsl(query, keep_blank_values=True)}
+        if names & TOKEN_NAMES or TOKEN_IN_TEXT.search(unquote(query)):
+            remedy = "send it as `Authorization: Bearer …`; revoke this one, it may have been written to a log"
+            raise TokenInAddress.of("(query)", "a token does not belong into an address", remedy)
 
     async def _receive(self) -> Message:
         message = await self._receive_raw()
@@ -119,6 +149,15 @@ class _Exchange:
 
 def _too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(FieldProblem("(body)", f"longer than {limit} bytes", "send less, or split it"))
+
+
+def is_loopback(address: str) -> bool:
+    """Whether it is this host's own; names are not looked up."""
+    try:
+        found = ip_address(address)
+        return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+    except ValueError:
+        return address.lower() in LOOPBACK
 
 
 def _name(host: str) -> str:

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from app import gate_command, plan_command, preflight_command
+from app import access_command, gate_command, plan_command, preflight_command
 from app.accelerator_command import app as accelerator_app
 from app.artifact_command import app as artifacts_app
 from app.domain.errors import DomainError
@@ -49,6 +49,7 @@ app.add_typer(manifest_app, name="manifest")
 app.add_typer(workload_app, name="workload")
 app.add_typer(accelerator_app, name="accelerator")
 app.add_typer(artifacts_app, name="artifacts")
+access_command.register(app)
 preflight_command.register(app)
 gate_command.register(app)
 plan_command.register(app)

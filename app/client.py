@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
+from app.credentials import token_for
 from app.domain.errors import FieldProblem
 from app.problems import Problem, Refused, complaint, problem
 
@@ -25,11 +26,16 @@ BUNDLE_TIMEOUT_S = 3600
 
 
 class Service:
-    """The API at ``url``; a context manager. Every method raises ``Refused``."""
+    """The API at ``url``; a context manager. Every method raises ``Refused``.
 
-    def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
+    Without a ``token`` it is the one of the environment, or of ``verdraft login``.
+    """
+
+    def __init__(self, url: str, transport: httpx.BaseTransport | None = None, *, token: str | None = None) -> None:
         self.url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, transport=transport)
+        known = token or token_for(self.url)
+        headers = {"authorization": f"Bearer {known}"} if known else {}
+        self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, transport=transport, headers=headers)
 
     def __enter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from app.domain.access import NotAllowed, NotAuthenticated, TooManyRequests
 from app.domain.errors import DomainError, EvidenceRefused, FieldProblem, IllegalTransition, NotFound
 
 MEDIA_TYPE = "application/problem+json"
@@ -36,7 +37,13 @@ class ForeignHost(DomainError):
     title = "The request was not meant for this service"
 
 
-class TooManyStreams(DomainError):
+class TokenInAddress(DomainError):
+    """A token or password was sent in the query string."""
+
+    title = "The address holds a secret"
+
+
+class TooManyStreams(TooManyRequests):
     """Every event stream that this process offers is in use."""
 
     title = "Too many event streams"
@@ -49,7 +56,10 @@ _STATUS: dict[type[DomainError], HTTPStatus] = {
     PayloadTooLarge: HTTPStatus(413),
     UnsupportedMediaType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     ForeignHost: HTTPStatus.FORBIDDEN,
-    TooManyStreams: HTTPStatus.TOO_MANY_REQUESTS,
+    TokenInAddress: HTTPStatus.BAD_REQUEST,
+    NotAuthenticated: HTTPStatus.UNAUTHORIZED,
+    NotAllowed: HTTPStatus.FORBIDDEN,
+    TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
 }
 """A fact that is not here is the sender's mistake in the body: 422."""
 
@@ -80,7 +90,16 @@ def status_of(error: DomainError) -> int:
 
 def problem_response(error: DomainError, instance: str) -> JSONResponse:
     """``error`` in the one shape; ``instance`` is the path that was asked for."""
-    return _response(status_of(error), error.title, error.problems, instance)
+    answer = _response(status_of(error), error.title, error.problems, instance)
+    answer.headers.update(headers_of(error))
+    return answer
+
+
+def headers_of(error: DomainError) -> dict[str, str]:
+    """What a status promises to say beside its body."""
+    if isinstance(error, NotAuthenticated):
+        return {"WWW-Authenticate": 'Bearer realm="Verdraft"'}
+    return {"Retry-After": str(error.retry_after_s)} if isinstance(error, TooManyRequests) else {}
 
 
 def internal_error(request_id: str, instance: str) -> JSONResponse:
@@ -92,7 +111,7 @@ def internal_error(request_id: str, instance: str) -> JSONResponse:
 def responses(*errors: type[DomainError]) -> dict[int | str, dict[str, Any]]:
     """The ``responses=`` of a route that may raise these."""
     by_status: dict[int | str, dict[str, Any]] = {}
-    for error in (*errors, ForeignHost):
+    for error in (*errors, ForeignHost, NotAuthenticated, TooManyRequests, TokenInAddress):
         schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
         by_status[status_of(error())] = {"description": error.title, "model": Problem, "content": {MEDIA_TYPE: schema}}
     return by_status

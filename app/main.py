@@ -8,10 +8,13 @@ from fastapi.middleware.gzip import GZipMiddleware
 from sqlalchemy import text
 
 from app import errors
-from app.boundary import Boundary
+from app.access.gate import Acting, require_declared
+from app.access.routes import router as access
+from app.boundary import Boundary, is_loopback
 from app.comparisons.cache import ReportCache
 from app.comparisons.routes import router as comparisons
 from app.db.session import Database
+from app.domain.errors import DomainError
 from app.evidence.routes import router as evidence
 from app.experiments.events import Streams
 from app.experiments.routes import router as experiments
@@ -22,6 +25,7 @@ from app.logging import configure
 from app.operations.requests import RequestMeter, Requests
 from app.operations.routes import router as operations
 from app.operations.routes import scraped
+from app.pages.login import router as login
 from app.pages.routes import mount_static
 from app.pages.routes import router as pages
 from app.preflight.routes import router as preflight
@@ -39,6 +43,7 @@ COMPRESS_LEVEL = 3
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application; without ``settings`` they come from the environment. Connects on first use."""
     chosen = settings or Settings()
+    _require_access(chosen)
     database = Database(chosen.database_url.get_secret_value())
 
     reports = ReportCache()
@@ -59,9 +64,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.streams, app.state.reports, app.state.meter = Streams(database), reports, RequestMeter()
     errors.install(app)
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM, compresslevel=COMPRESS_LEVEL)
-    app.add_middleware(Boundary, host=chosen.host)
+    app.add_middleware(Acting)
+    app.add_middleware(Boundary, host=chosen.host, public=chosen.public_url, everybody=chosen.access == "required")
     app.add_middleware(Requests, meter=app.state.meter)
     for router in (
+        access,
         experiments,
         retention,
         preflight,
@@ -73,11 +80,25 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         formats,
         interop,
     ):
-        app.include_router(router)
+        app.include_router(router, responses=errors.responses())
     app.add_api_route("/healthz", health, tags=["health"])
+    app.include_router(login)
     app.include_router(pages)
     mount_static(app)
+    require_declared(app)
     return app
+
+
+class AccessRefused(DomainError):
+    """The service would be open to whoever reaches it."""
+
+    title = "The service does not start without access control"
+
+
+def _require_access(settings: Settings) -> None:
+    if settings.access == "open" and not is_loopback(settings.host):
+        message = f"{settings.host} can be reached from other hosts, and VERDRAFT_ACCESS is open"
+        raise AccessRefused.of("VERDRAFT_HOST", message, "set VERDRAFT_ACCESS=required, or bind 127.0.0.1")
 
 
 async def health(database: DatabaseDep) -> dict[str, str]:

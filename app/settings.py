@@ -4,6 +4,7 @@
 """
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -34,6 +35,73 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", description="Address the web process binds.")
     port: int = Field(default=8400, ge=1, le=65535, description="Port the web process binds.")
+    access: Literal["open", "required"] = Field(
+        default="open",
+        description="`open`: everybody who reaches loopback is the administrator; `required`: everybody needs a token "
+        "or an account. Bound wider than loopback the service starts only with `required`.",
+    )
+    public_url: str = Field(
+        default="",
+        pattern=r"^(https?://[A-Za-z0-9.:\[\]-]+)?$",
+        description="Where browsers find the service, if by another name or through TLS: https://verdraft.example.org.",
+    )
+    submits_per_minute: int = Field(
+        default=60, ge=1, description="Experiments, traces and results that one token or account may send in a minute."
+    )
+    logins_per_minute: int = Field(
+        default=10, ge=1, description="Attempts to log in, of one address and for one account, in a minute."
+    )
+    project_queue_max: int = Field(
+        default=200, ge=1, description="Unfinished experiments of one project; more are refused until some end."
+    )
+    model_root: Path = Field(
+        default=PROJECT_ROOT / "models", description="Directory whose sub-directories are the `local:` aliases."
+    )
+    runtime_root: Path = Field(
+        default=PROJECT_ROOT / ".runtimes", description="Directory whose sub-directories are engine runtimes."
+    )
+    online: bool = Field(
+        default=False,
+        description="Whether a pinned model that is not here may be downloaded from the Hugging Face Hub.",
+    )
+    torch_index: str = Field(
+        default="https://download.pytorch.org/whl/cpu",
+        description="Index with PyTorch's CPU builds; asked only where pip's own set-up does not know the version.",
+    )
+    startup_timeout_s: float = Field(
+        default=660, gt=0, description="Longest start-up of an engine; longer only while its log grows."
+    )
+    hang_timeout_s: float = Field(
+        default=30, gt=0, description="An engine with running requests that produces nothing for this long hangs."
+    )
+    lease_s: float = Field(
+        default=60,
+        gt=0,
+        description="A block whose worker is silent for this long is queued again; two thirds, and it stops itself.",
+    )
+    wake_period_s: float = Field(
+        default=15, gt=0, description="How often an idle worker looks for blocks by itself, whatever the broker does."
+    )
+    processor_places: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Engines that a host without GPU serves at once; with several, timings disturb each other.",
+    )
+    free_bytes_min: int = Field(
+        default=1024**3, ge=0, description="With less free disk than this a worker takes no block and stops its own."
+    )
+    engine_log_bytes_max: int = Field(
+        default=256 * 1024**2, gt=0, description="An engine that has written more log than this is stopped."
+    )
+    page_patience_s: float = Field(
+        default=0.4,
+        ge=0,
+        description="How long a page waits for a report that is being computed before it shows itself without.",
+    )
+    live: bool = Field(
+        default=True, description="Whether workers tell pages, each second, what the run under way does; never evidence."
+    )
     model_root: Path = Field(
         default=PROJECT_ROOT / "models", description="Directory whose sub-directories are the `local:` aliases."
     )

@@ -99,6 +99,8 @@ def database_url(migrated_url: str) -> str:
     """The worker's database, empty."""
     with psycopg.connect(libpq_url(migrated_url), autocommit=True) as connection:
         connection.execute("TRUNCATE trace, experiment, worker_capability, imported_result CASCADE")
+        connection.execute("TRUNCATE account, api_token, allowance CASCADE")
+        connection.execute("DELETE FROM project WHERE name <> 'default'")
         for (partition,) in connection.execute(PARTITIONS).fetchall():
             connection.execute(f"DROP TABLE {partition}".encode())
     return migrated_url

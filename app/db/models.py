@@ -11,6 +11,7 @@ from sqlalchemy import Double, ForeignKey, Index, LargeBinary, UniqueConstraint,
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
+from app.db.access_models import owned_by_project
 from app.db.base import Base, ExactText, Json, word
 from app.domain.lifecycle import AcceleratorState, BlockState, ExperimentState, RunState, SessionState
 from app.domain.startup import ConfigSource
@@ -49,6 +50,7 @@ class ExperimentRow(Base):
     owner: Mapped[str] = mapped_column(server_default="local")
     """Who gets a fair share of the accelerators; no part of the manifest."""
     priority: Mapped[int] = mapped_column(server_default="0")
+    project: Mapped[str] = owned_by_project()
     tags: Mapped[list[str]] = mapped_column(server_default="{}")
     """To find it by, like ``archived``; no part of the manifest."""
     archived: Mapped[bool] = mapped_column(server_default="false")
@@ -265,6 +267,7 @@ class ImportedResultRow(Base):
     experiment_id: Mapped[str | None] = mapped_column(ForeignKey(ExperimentRow.digest, ondelete="SET NULL"), index=True)
     label: Mapped[str]
     tool: Mapped[str]
+    project: Mapped[str] = owned_by_project()
     document: Mapped[Json]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 

@@ -14,6 +14,8 @@ from sqlalchemy import NullPool
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
+from app.db.visible.repository import VisibleSession
+
 RETRY_PAUSE_S = 0.5
 CUSTOM_PLANS = "-c plan_cache_mode=force_custom_plan"
 """A plan for any experiment would open, and lock, the partitions of every one."""
@@ -35,7 +37,7 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncSession]:
         """A session whose work is committed at the end, or rolled back if the block raises."""
-        async with AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
+        async with self._session() as session, session.begin():
             yield session
 
     async def persist(self, work: Callable[[AsyncSession], Awaitable[T]], *, patience_s: float) -> T:
@@ -53,7 +55,7 @@ class Database:
             await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _attempt(self, work: Callable[[AsyncSession], Awaitable[T]]) -> T:
-        async with AsyncSession(self._engine, expire_on_commit=False) as session:
+        async with self._session() as session:
             done = await work(session)
             try:
                 await session.commit()
@@ -64,10 +66,13 @@ class Database:
     @asynccontextmanager
     async def reader(self) -> AsyncGenerator[AsyncSession]:
         """A read-only session that sees one snapshot through all its queries."""
-        async with AsyncSession(self._engine, expire_on_commit=False) as session:
+        async with self._session() as session:
             options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
             await session.connection(execution_options=options)
             yield session
+
+    def _session(self) -> AsyncSession:
+        return AsyncSession(self._engine, expire_on_commit=False, sync_session_class=VisibleSession)
 
     async def dispose(self) -> None:
         """Close every connection of the pool."""

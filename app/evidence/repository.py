@@ -15,6 +15,8 @@ from sqlalchemy import func, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.access_models import TraceHolderRow
+from app.db.acting import project_of_actor
 from app.db.models import (
     ArtifactRow,
     BlockRow,
@@ -107,7 +109,7 @@ class EvidenceRepository:
         return await self.store_packed(pack_trace([trace.encode()]))
 
     async def store_packed(self, trace: PackedTrace) -> bool:
-        """Keep a trace under its digest; ``False`` if it was already there."""
+        """Keep a trace under its digest; ``False`` if the project had it already."""
         summary = trace.summary.model_dump(mode="json")
         row = {
             "digest": trace.summary.digest,
@@ -117,7 +119,9 @@ class EvidenceRepository:
             "body": trace.body,
             "summary": summary,
         }
-        added = insert(TraceRow).values(row).on_conflict_do_nothing().returning(TraceRow.digest)
+        await self._session.execute(insert(TraceRow).values(row).on_conflict_do_nothing())
+        held = {"project": project_of_actor(), "trace": trace.summary.digest}
+        added = insert(TraceHolderRow).values(held).on_conflict_do_nothing().returning(TraceHolderRow.trace)
         return await self._session.scalar(added) is not None
 
     async def read_trace(self, digest: str) -> Trace:

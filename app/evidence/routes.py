@@ -7,6 +7,8 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import NotFound, TraceRefused
 from app.domain.series import Series
 from app.domain.timeline import Track
@@ -19,7 +21,7 @@ from app.intake import DocumentRefused
 from app.state import DatabaseDep, SettingsDep
 from app.timeline_figure import timeline_figure
 
-router = APIRouter(prefix="/api/v1", tags=["evidence"])
+router = APIRouter(prefix="/api/v1", tags=["evidence"], dependencies=[needs(Scope.READ)])
 
 _TRACE_TYPES = ("application/jsonl", "application/x-ndjson", "application/octet-stream")
 _ZSTD = "application/zstd"
@@ -44,6 +46,7 @@ ServiceDep = Annotated[EvidenceService, Depends(evidence_service)]
 @router.post(
     "/traces",
     status_code=201,
+    dependencies=[needs(Scope.SUBMIT)],
     responses=responses(TraceRefused, DocumentRefused, PayloadTooLarge, UnsupportedMediaType)
     | {200: {"model": TraceRead, "description": "The same trace was stored before; this is it."}},
     openapi_extra=_BODY,

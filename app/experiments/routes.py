@@ -6,6 +6,8 @@ from typing import Annotated, Any, cast
 from fastapi import APIRouter, Depends, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import IllegalTransition, ManifestRefused, NotFound
 from app.domain.layout import as_written
 from app.domain.manifest import Manifest, parse_manifest
@@ -19,7 +21,7 @@ from app.intake import DocumentRefused
 from app.preflight.body import decoded_body
 from app.state import DatabaseDep, SettingsDep
 
-router = APIRouter(prefix="/api/v1/experiments", tags=["experiments"])
+router = APIRouter(prefix="/api/v1/experiments", tags=["experiments"], dependencies=[needs(Scope.READ)])
 
 _BODY: Mapping[str, Any] = {
     "requestBody": {
@@ -44,7 +46,8 @@ ServiceDep = Annotated[ExperimentService, Depends(experiment_service)]
 @router.post(
     "",
     status_code=201,
-    responses=responses(ManifestRefused, DocumentRefused, PayloadTooLarge, UnsupportedMediaType)
+    dependencies=[needs(Scope.SUBMIT)],
+    responses=responses(ManifestRefused, IllegalTransition, DocumentRefused, PayloadTooLarge, UnsupportedMediaType)
     | {200: {"model": ExperimentRead, "description": "The same manifest was registered before; this is it."}},
     openapi_extra=dict(_BODY),
 )
@@ -77,7 +80,7 @@ async def read_experiment(experiment_id: str, service: ServiceDep) -> Experiment
     return await service.read(experiment_id)
 
 
-@router.patch("/{experiment_id}", responses=responses(NotFound))
+@router.patch("/{experiment_id}", dependencies=[needs(Scope.SUBMIT)], responses=responses(NotFound))
 async def shelve(experiment_id: str, wish: Shelving, service: ServiceDep) -> ExperimentRead:
     """Set an experiment's tags, or archive it. Neither is part of the manifest; archiving stops and deletes nothing."""
     return await service.shelve(experiment_id, wish)
@@ -90,7 +93,9 @@ async def read_manifest(experiment_id: str, service: ServiceDep) -> Response:
     return Response(manifest.canonical(), media_type="application/json")
 
 
-@router.post("/{experiment_id}/cancel", responses=responses(NotFound, IllegalTransition))
+@router.post(
+    "/{experiment_id}/cancel", dependencies=[needs(Scope.SUBMIT)], responses=responses(NotFound, IllegalTransition)
+)
 async def cancel(experiment_id: str, service: ServiceDep) -> ExperimentRead:
     """Stop an experiment; evidence already recorded is kept. Repeating it changes nothing."""
     return await service.cancel(experiment_id)

@@ -2,19 +2,31 @@
 
 from collections.abc import Sequence
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.access.audit.repository import record
+from app.db.acting import project_of_actor
 from app.db.repository import resolve
 from app.db.session import Database
-from app.domain.errors import ManifestRefused
+from app.domain.access import TooManyRequests
+from app.domain.errors import IllegalTransition, ManifestRefused
 from app.domain.manifest import Manifest
 from app.domain.preflight import problems_of
 from app.experiments.listing.repository import ListingRepository
 from app.experiments.listing.search import Search
+from app.experiments.ownership.repository import standing
 from app.experiments.progress import read
 from app.experiments.repository import ExperimentRepository
 from app.experiments.schemas import OWNER, PRIORITY, ExperimentPage, ExperimentRead, Shelving
 from app.preflight.service import examine
 from app.queue import wake
 from app.settings import Settings
+
+
+class TakenElsewhere(IllegalTransition):
+    """A manifest is one experiment, and that is another project's."""
+
+    title = "The manifest is registered elsewhere"
 
 
 class ExperimentService:
@@ -34,6 +46,7 @@ class ExperimentService:
         async with self._database.transaction() as session:
             repository = ExperimentRepository(session)
             created = await repository.add(manifest, owner, priority)
+            await self._require_ours(session, manifest.digest, created=created)
             problems = problems_of((await examine(session, manifest)).checks) if created else []
             if problems:
                 raise ManifestRefused(*problems)
@@ -41,6 +54,19 @@ class ExperimentService:
         if created:
             wake(self._settings, manifest.hardware.accelerator)
         return experiment, created
+
+    async def _require_ours(self, session: AsyncSession, digest: str, *, created: bool) -> None:
+        """Raise ``TakenElsewhere``, or ``TooManyRequests`` where the project's quota is used up."""
+        unfinished, here = await standing(session, project_of_actor(), digest)
+        if not here:
+            remedy = "give yours another name: the same manifest is the same experiment, and belongs to one project"
+            raise TakenElsewhere.of("(body)", "another project has registered this very manifest", remedy)
+        if not created:
+            return
+        if unfinished > self._settings.project_queue_max:
+            message = f"the project has {unfinished - 1} unfinished experiments, which is its quota"
+            raise TooManyRequests.of("(quota)", message, "wait until some have ended, or cancel some")
+        await record(session, "experiment.submit", digest)
 
     async def read(self, reference: str) -> ExperimentRead:
         """The experiment of that digest or prefix; raises ``NotFound``."""
@@ -96,4 +122,5 @@ class ExperimentService:
             repository = ExperimentRepository(session)
             digest = await resolve(session, reference)
             await repository.cancel(digest)
+            await record(session, "experiment.cancel", digest)
             return read(await repository.facts(digest))

@@ -2,11 +2,13 @@
 
 from fastapi import APIRouter, Response
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import NotFound
 from app.errors import responses
 from app.schemas import NAMES, schema
 
-router = APIRouter(prefix="/api/v1/schemas", tags=["formats"])
+router = APIRouter(prefix="/api/v1/schemas", tags=["formats"], dependencies=[needs(Scope.READ)])
 
 
 @router.get("")

@@ -5,6 +5,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import NotFound
 from app.domain.vocabulary import Sha256
 from app.errors import PayloadTooLarge, UnsupportedMediaType, responses
@@ -14,7 +16,7 @@ from app.interop.schemas import ImportRead
 from app.interop.service import AlreadyImported, ExportService, ImportService
 from app.state import DatabaseDep
 
-router = APIRouter(prefix="/api/v1", tags=["interoperability"])
+router = APIRouter(prefix="/api/v1", tags=["interoperability"], dependencies=[needs(Scope.READ)])
 
 _TYPES: Final = ("application/json", "application/jsonl", "application/octet-stream")
 _BODY: Final = {
@@ -68,6 +70,7 @@ async def export(
 @router.post(
     "/imports",
     status_code=201,
+    dependencies=[needs(Scope.SUBMIT)],
     responses=responses(ImportRefused, NotFound, AlreadyImported, PayloadTooLarge, UnsupportedMediaType)
     | {200: {"model": ImportRead, "description": "The same file was imported before; this is it."}},
     openapi_extra=_BODY,
@@ -101,7 +104,7 @@ async def list_experiment_imports(experiment_id: str, service: ImportsDep) -> li
     return await service.of_experiment(experiment_id)
 
 
-@router.delete("/imports/{digest}", status_code=204, responses=responses(NotFound))
+@router.delete("/imports/{digest}", status_code=204, dependencies=[needs(Scope.SUBMIT)], responses=responses(NotFound))
 async def remove_import(digest: Sha256, service: ImportsDep) -> None:
     """Forget an imported result."""
     await service.remove(digest)

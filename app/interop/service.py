@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from anyio import to_thread
 from starlette.concurrency import iterate_in_threadpool
 
+from app.access.audit.repository import record
 from app.db.repository import resolve
 from app.db.session import Database
-from app.domain.errors import IllegalTransition
+from app.domain.errors import IllegalTransition, NotFound
 from app.evidence.repository import RunRecord
 from app.interop.exports.encoder import ExportFormat
 from app.interop.exports.formats import file_name, format_of
@@ -40,7 +41,11 @@ class ImportService:
             experiment = None if reference is None else await resolve(session, reference)
             imports = ImportRepository(session)
             created = await imports.add(result, experiment)
-            stored = await imports.read(result.source_sha256)
+            try:
+                stored = await imports.read(result.source_sha256)
+            except NotFound as hidden:
+                remedy = "it is a file of bytes, and the first project to import it has it"
+                raise AlreadyImported.of("(body)", "another project has imported this file", remedy) from hidden
         if (stored.experiment_id, stored.result.label) != (experiment, result.label):
             where = f"as {stored.result.label!r}, experiment {stored.experiment_id or 'none'}"
             remedy = f"delete it first: DELETE /api/v1/imports/{stored.digest}"
@@ -61,6 +66,7 @@ class ImportService:
         """Forget an imported result; raises ``NotFound``."""
         async with self._database.transaction() as session:
             await ImportRepository(session).remove(digest)
+            await record(session, "import.delete", digest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Depends, Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import IllegalTransition, NotFound
 from app.errors import responses
 from app.experiments.events import Streams
@@ -14,8 +16,8 @@ from app.operations.schemas import AcceleratorRead, OperationsRead, Reason
 from app.operations.service import OperationsService
 from app.state import DatabaseDep, SettingsDep
 
-router = APIRouter(prefix="/api/v1", tags=["operations"])
-scraped = APIRouter(tags=["operations"])
+router = APIRouter(prefix="/api/v1", tags=["operations"], dependencies=[needs(Scope.READ)])
+scraped = APIRouter(tags=["operations"], dependencies=[needs(Scope.READ)])
 
 
 def operations_service(database: DatabaseDep, settings: SettingsDep) -> OperationsService:
@@ -38,13 +40,21 @@ async def list_accelerators(service: ServiceDep) -> list[AcceleratorRead]:
     return await service.accelerators()
 
 
-@router.post("/accelerators/{host}/{name:path}/quarantine", responses=responses(NotFound, IllegalTransition))
+@router.post(
+    "/accelerators/{host}/{name:path}/quarantine",
+    dependencies=[needs(Scope.ADMIN)],
+    responses=responses(NotFound, IllegalTransition),
+)
 async def quarantine(host: str, name: str, body: Reason, service: ServiceDep) -> AcceleratorRead:
     """Let nothing start on an accelerator. A block that is under way there ends first."""
     return await service.quarantine(host, name, body.reason)
 
 
-@router.post("/accelerators/{host}/{name:path}/release", responses=responses(NotFound, IllegalTransition))
+@router.post(
+    "/accelerators/{host}/{name:path}/release",
+    dependencies=[needs(Scope.ADMIN)],
+    responses=responses(NotFound, IllegalTransition),
+)
 async def release(host: str, name: str, body: Reason, service: ServiceDep) -> AcceleratorRead:
     """Take an accelerator out of quarantine; the reason goes into the log."""
     return await service.release(host, name, body.reason)

@@ -3,6 +3,7 @@
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.access.audit.repository import record
 from app.accelerators.repository import AcceleratorFacts, AcceleratorRepository
 from app.db.session import Database
 from app.domain.errors import IllegalTransition, NotFound
@@ -50,6 +51,7 @@ class OperationsService:
                 message = f"{before.address} is in quarantine already: {before.reason}"
                 raise IllegalTransition.of("accelerator", message, "release it first to give another reason")
             await AcceleratorRepository(session).quarantine(host, [name], reason)
+            await record(session, "accelerator.quarantine", before.address, reason=reason)
             after = await _state(session, host, name)
         log.warning("accelerator quarantined", accelerator=after.address, reason=reason, was=before.state)
         return after
@@ -62,6 +64,7 @@ class OperationsService:
                 message = f"{before.address} is {before.state}, not in quarantine"
                 raise IllegalTransition.of("accelerator", message, "there is nothing to release")
             await AcceleratorRepository(session).release(host, name)
+            await record(session, "accelerator.release", before.address, reason=reason)
             after = await _state(session, host, name)
         log.warning("accelerator released", accelerator=after.address, reason=reason, was=before.reason)
         wake(self._settings, after.kind)

@@ -6,6 +6,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import DomainError, FieldProblem
 from app.domain.layout import as_written, read_layout
 from app.domain.manifest import parse_manifest
@@ -33,7 +35,7 @@ async def new_experiment(request: Request, source: Source) -> Response:
     return _form_page(request, empty_form(offer), offer)
 
 
-@router.post("/experiments/new")
+@router.post("/experiments/new", dependencies=[needs(Scope.SUBMIT)])
 async def submit_form(request: Request, source: Source) -> Response:
     """Submit the form or the pasted manifest; problems come back beside their inputs."""
     state, offer = await _posted(request), await source.offer()

@@ -7,6 +7,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.lifecycle import AcceleratorState
 from app.operations.routes import ServiceDep as Operations
 from app.operations.schemas import FailureCount, Reason
@@ -49,7 +51,7 @@ async def show_accelerator(request: Request, place: Annotated[Place, Query()], s
     return page(request, "accelerator.html", {"accelerator": accelerator, "wrong": ""})
 
 
-@router.post("/operations/accelerator")
+@router.post("/operations/accelerator", dependencies=[needs(Scope.ADMIN)])
 async def change_accelerator(request: Request, place: Annotated[Place, Query()], service: Operations) -> Response:
     """Quarantine it, or release it, whichever the form asked for."""
     async with request.form(max_files=0, max_fields=5) as posted:

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
+from app.domain.access import NotAuthenticated
 from app.domain.errors import DomainError, FieldProblem
-from app.errors import status_of
+from app.errors import headers_of, status_of
 from app.pages import guard
 from app.pages.readings import Readings, readings
 from app.pages.views import error_page
@@ -26,13 +29,27 @@ class PageRoute(APIRoute):
         async def answer_with_page(request: Request) -> Response:
             try:
                 return await answer(request)
+            except NotAuthenticated as error:
+                return _to_login(request, error)
             except DomainError as error:
-                return error_page(request, _status_of(error), error.title, error.problems)
+                response = error_page(request, _status_of(error), error.title, error.problems)
+                response.headers.update(headers_of(error))
+                return response
             except RequestValidationError as error:
                 problems = tuple(_address_problem(item) for item in error.errors())
                 return error_page(request, HTTPStatus.UNPROCESSABLE_ENTITY, "The address is not valid", problems)
 
         return answer_with_page
+
+
+def _to_login(request: Request, error: NotAuthenticated) -> Response:
+    """A person is asked to log in and comes back; a page that refreshes itself is loaded whole, and then asked."""
+    address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if request.method == "GET" and "hx-request" not in request.headers and "authorization" not in request.headers:
+        return RedirectResponse(f"/login?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
+    response = error_page(request, HTTPStatus.UNAUTHORIZED, error.title, error.problems)
+    response.headers.update({**headers_of(error), "HX-Refresh": "true"})
+    return response
 
 
 def _status_of(error: DomainError) -> int:

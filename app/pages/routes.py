@@ -7,18 +7,24 @@ from uuid import UUID
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import Scope as Asked
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.memory import MemoryPart
 from app.experiments.schemas import ExperimentRead
 from app.figures.figure import Metric, strata_of
 from app.interop.beside import imports_context
 from app.pages import compare, guard, live, mismatches
+from app.pages.across_routes import router as across_pages
+from app.pages.case_routes import router as case_pages
 from app.pages.cases import cases
 from app.pages.decided import decided
 from app.pages.delivered import delivered
+from app.pages.failing import failure_groups
 from app.pages.form_routes import router as forms
 from app.pages.index_routes import router as index
+from app.pages.live_routes import router as streams
 from app.pages.operations import router as operations
 from app.pages.page_route import PageRoute, Source
 from app.pages.readings import Readings
@@ -33,10 +39,18 @@ FOREVER = "public, max-age=31536000, immutable"
 RequestId = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9._-]*$")]
 
 
-router = APIRouter(route_class=PageRoute, default_response_class=HTMLResponse, include_in_schema=False)
+router = APIRouter(
+    route_class=PageRoute,
+    default_response_class=HTMLResponse,
+    include_in_schema=False,
+    dependencies=[needs(Scope.READ)],
+)
 router.include_router(index)
 router.include_router(workloads)
 router.include_router(operations)
+router.include_router(case_pages)
+router.include_router(across_pages)
+router.include_router(streams)
 router.include_router(forms)  # before the addresses with an experiment in them
 
 
@@ -53,15 +67,13 @@ async def show_experiment(request: Request, prefix: str, source: Source, *, canc
 
 @router.get("/experiments/{prefix}/live")
 async def show_live_fragment(request: Request, prefix: str, source: Source) -> Response:
-    """The part of the live page that changes; a finished experiment asks for the whole page instead."""
+    """The parts of the live page that change; of an experiment that is over, that the page is to be loaded anew."""
     context = await _live_context(source, prefix)
-    response = page(request, "_live.html", context)
-    if is_over(context["experiment"].state):
-        response.headers["HX-Refresh"] = "true"
-    return response
+    over = is_over(context["experiment"].state)
+    return page(request, "_over.html" if over else "_running_parts.html", context)
 
 
-@router.post("/experiments/{prefix}/cancel")
+@router.post("/experiments/{prefix}/cancel", dependencies=[needs(Scope.SUBMIT)])
 async def cancel_experiment(request: Request, prefix: str, source: Source) -> Response:
     """Stop the experiment; evidence already recorded is kept."""
     async with request.form(max_files=0, max_fields=5) as posted:
@@ -154,7 +166,7 @@ async def show_run(request: Request, run_id: UUID, source: Source, cursor: Reque
 class HashedFiles(StaticFiles):
     """Static files; those whose address carries a version or hash may be kept for good."""
 
-    async def get_response(self, path: str, scope: Scope) -> Response:
+    async def get_response(self, path: str, scope: Asked) -> Response:
         response = await super().get_response(path, scope)
         if path.startswith("vendor/") or b"v=" in scope.get("query_string", b""):
             response.headers["Cache-Control"] = FOREVER
@@ -174,6 +186,8 @@ async def _live_context(source: Readings, prefix: str) -> dict[str, Any]:
     known = await source.comparisons.ready(experiment.id) if experiment.blocks_complete else None
     report = known.report if known else None
     axis, groups = compare.verdict_groups(report) if report else (None, [])
+    over = is_over(experiment.state)
+    lanes = live.schedule_grid(manifest, sessions, runs, over=over)
     return {
         "experiment": experiment,
         "manifest": manifest,
@@ -181,11 +195,13 @@ async def _live_context(source: Readings, prefix: str) -> dict[str, Any]:
         "computing": bool(experiment.blocks_complete) and report is None,
         "verdict_axis": axis,
         "verdict_groups": groups,
-        "lanes": live.schedule_grid(manifest, sessions),
+        "lanes": lanes,
+        "marked": live.is_marked(lanes),
+        "phases": live.PHASES,
+        "over": over,
         "newest": live.newest_runs(manifest, runs),
         "runs_known": any(r.summary is not None for r in runs),
-        "failed_sessions": [s for s in sessions if s.failure is not None],
-        "failed_runs": [r for r in runs if r.failure is not None],
+        "failures": failure_groups(sessions, runs, experiment.failures),
         "warned": warned(sessions),
         "shown_of": manifest,
     }

@@ -11,6 +11,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from app.domain.access import LOCAL
 from app.domain.errors import FieldProblem
 from app.domain.lifecycle import EXPERIMENT_MOVES, ExperimentState, is_terminal
 from app.pages import guard, wording
@@ -79,10 +80,18 @@ def page(
 ) -> HTMLResponse:
     """Render a template with the request's form token; pages are never cached, their assets are."""
     token = guard.token_of(request)
-    text = ENVIRONMENT.get_template(template).render(**context, token=token, path=request.url.path)
+    text = ENVIRONMENT.get_template(template).render(
+        **context, token=token, path=request.url.path, who=account_of(request)
+    )
     response = HTMLResponse(text, status_code=status, headers={"Cache-Control": "no-store"})
     guard.remember(request, response, token)
     return response
+
+
+def account_of(request: Request) -> str | None:
+    """The name of the account that is logged in."""
+    kind, _, name = getattr(request.state, "principal", LOCAL).actor.partition(":")
+    return name if kind == "account" else None
 
 
 def error_page(request: Request, status: int, title: str, problems: tuple[FieldProblem, ...]) -> HTMLResponse:

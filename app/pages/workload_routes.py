@@ -10,6 +10,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import FormData, UploadFile
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import DomainError, FieldProblem
 from app.domain.refusals import field_problems
 from app.pages import guard
@@ -50,7 +52,7 @@ async def preview_workload(request: Request, settings: SettingsDep) -> Response:
     return _form_page(request, typed, _choices(settings.model_root), upload, problems)
 
 
-@router.post("/workloads/new")
+@router.post("/workloads/new", dependencies=[needs(Scope.SUBMIT)])
 async def store_workload(request: Request, source: Source, settings: SettingsDep) -> Response:
     """Read the file and store the trace that it makes."""
     typed, answer = await _read(request, settings.model_root)

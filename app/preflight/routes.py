@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import ManifestRefused
 from app.domain.manifest import Manifest, parse_manifest
 from app.errors import PayloadTooLarge, UnsupportedMediaType, responses
@@ -14,7 +16,7 @@ from app.preflight.schemas import PreflightRead
 from app.preflight.service import PreflightService
 from app.state import DatabaseDep
 
-router = APIRouter(prefix="/api/v1/preflight", tags=["preflight"])
+router = APIRouter(prefix="/api/v1/preflight", tags=["preflight"], dependencies=[needs(Scope.READ)])
 
 _BODY: Mapping[str, Any] = {
     "requestBody": {

@@ -4,6 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import IllegalTransition, NotFound
 from app.errors import responses
 from app.retention.schemas import DeletedRead
@@ -18,7 +20,7 @@ def retention_service(database: DatabaseDep, settings: SettingsDep) -> Retention
     return RetentionService(database, settings)
 
 
-@router.delete("/{experiment_id}", responses=responses(NotFound, IllegalTransition))
+@router.delete("/{experiment_id}", dependencies=[needs(Scope.ADMIN)], responses=responses(NotFound, IllegalTransition))
 async def delete_experiment(
     experiment_id: str, service: Annotated[RetentionService, Depends(retention_service)]
 ) -> DeletedRead:

@@ -14,6 +14,7 @@ from anyio import to_thread
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.access.audit.repository import record
 from app.artifacts.store import ArtifactStore
 from app.db.repository import resolve
 from app.db.session import Database
@@ -48,6 +49,7 @@ class RetentionService:
             await self._require_over(repository, digest)
             artifacts = await repository.artifacts_of(digest)
             await repository.remove(digest)
+            await record(session, "experiment.delete", digest)
         dropped = await self._tried(lambda repository: repository.drop_if_gone(digest))
         removed, freed = await self._remove(artifacts)
         log.info("experiment deleted", experiment=digest, artifacts=removed, bytes=freed, dropped=dropped)

@@ -5,13 +5,15 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import NotFound
 from app.errors import responses
 from app.runs.schemas import RunRead, SessionRead
 from app.runs.service import RunService
 from app.state import DatabaseDep
 
-router = APIRouter(prefix="/api/v1", tags=["runs"], responses=responses(NotFound))
+router = APIRouter(prefix="/api/v1", tags=["runs"], dependencies=[needs(Scope.READ)], responses=responses(NotFound))
 
 
 def run_service(database: DatabaseDep) -> RunService:

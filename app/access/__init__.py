@@ -1,0 +1,1 @@
+"""Projects, accounts, tokens, and the one place that lets a request in."""

@@ -1,0 +1,1 @@
+"""What was done to the service, by whom."""
