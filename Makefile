@@ -53,6 +53,10 @@ bench-evidence: setup ## The store with ten million observations: ingest, disk, 
 	@scripts/pandas.sh
 	@$(BIN)/python -m benchmarks.evidence $(ARGS)
 
+.PHONY: bench-pages
+bench-pages: setup chromium ## Every page beside a million observations in a real browser (ARGS='--observations 20000 --report-minutes 0' for a look)
+	@$(BIN)/python -m benchmarks.pages $(ARGS)
+
 .PHONY: calibrate-statistics
 calibrate-statistics: setup ## Every interval and word of a report in worlds of known truth (ARGS='--quick' for a look)
 	@$(BIN)/python -m benchmarks.statistics $(ARGS)

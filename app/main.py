@@ -10,7 +10,10 @@ from sqlalchemy import text
 from app import errors
 from app.access.gate import Acting, require_declared
 from app.access.routes import router as access
+from app.across.routes import router as across
 from app.boundary import Boundary, is_loopback
+from app.cases.filling.background import Fillings
+from app.cases.routes import router as cases
 from app.comparisons.cache import ReportCache
 from app.comparisons.routes import router as comparisons
 from app.db.session import Database
@@ -46,7 +49,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     _require_access(chosen)
     database = Database(chosen.database_url.get_secret_value())
 
-    reports = ReportCache()
+    reports, fillings = ReportCache(), Fillings()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -54,6 +57,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         async with reaping(database, chosen):
             yield
         await reports.close()
+        await fillings.close()
         await database.dispose()
 
     # The interactive docs would load scripts from another host.
@@ -62,6 +66,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings, app.state.database = chosen, database
     app.state.streams, app.state.reports, app.state.meter = Streams(database), reports, RequestMeter()
+    app.state.fillings = fillings
     errors.install(app)
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM, compresslevel=COMPRESS_LEVEL)
     app.add_middleware(Acting)
@@ -75,6 +80,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         runs,
         evidence,
         comparisons,
+        cases,
+        across,
         operations,
         scraped,
         formats,

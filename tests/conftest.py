@@ -34,7 +34,8 @@ TESTS = Path(__file__).parent
 HOME = "VERDRAFT_TEST_HOME"
 NO_BROKER = "redis://127.0.0.1:1/0"
 PARTITIONS = (
-    "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent IN ('observation'::regclass, 'series'::regclass)"
+    "SELECT inhrelid::regclass::text FROM pg_inherits"
+    " WHERE inhparent IN ('observation'::regclass, 'series'::regclass, 'request_case'::regclass)"
 )
 
 

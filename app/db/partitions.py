@@ -1,11 +1,14 @@
 """Observations and series live in one partition per experiment, so that forgetting an experiment drops two tables."""
 
 from typing import Final
+from uuid import UUID
 
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 PARTITIONED: Final = ("observation", "series")
+CASES: Final = "request_case"
+"""Its partition is made with the first case and goes with the others."""
 DIGITS: Final = 32
 """Of the digest in a partition's name: PostgreSQL cuts names at 63 bytes."""
 DROP_PATIENCE_MS: Final = 200
@@ -31,6 +34,19 @@ async def create_partitions(session: AsyncSession, experiment: str) -> None:
         await session.execute(text(f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES IN ('{experiment}')"))
 
 
+async def clear_cases(session: AsyncSession, experiment: str) -> None:
+    """Make room for an experiment's cases, or for all of them anew."""
+    name = partition_name(CASES, experiment)
+    await session.execute(text(f"DROP TABLE IF EXISTS {name}"))
+    await session.execute(text(f"CREATE TABLE {name} (LIKE {CASES} INCLUDING ALL)"))
+    await session.execute(text(f"ALTER TABLE {CASES} ATTACH PARTITION {name} FOR VALUES IN ('{stem_of(experiment)}')"))
+
+
+def stem_of(experiment: str) -> UUID:
+    """By which an experiment's cases are told from others'."""
+    return UUID(experiment[:DIGITS])
+
+
 async def drop_partitions(session: AsyncSession, experiment: str) -> None:
     """Drop an experiment's evidence; nothing of any other experiment is touched.
 
@@ -38,7 +54,7 @@ async def drop_partitions(session: AsyncSession, experiment: str) -> None:
     (``OperationalError``) after ``DROP_PATIENCE_MS``; whoever calls tries again.
     """
     await session.execute(text(f"SET LOCAL lock_timeout = {DROP_PATIENCE_MS}"))
-    for table in PARTITIONED:
+    for table in (CASES, *PARTITIONED):
         await session.execute(text(f"DROP TABLE IF EXISTS {partition_name(table, experiment)}"))
 
 

@@ -53,6 +53,7 @@ _PACKERS: Final[Mapping[str, Callable[[Sequence[Any]], Iterable[bytes]]]] = {
 }
 _SELECT = f"SELECT run_id, {', '.join(FIELDS)} FROM observation WHERE experiment = %s AND run_id = "  # noqa: S608
 SELECT_RUNS: Final = f"{_SELECT} ANY(%s) ORDER BY array_position(%s, run_id), due_ns, request_id".encode()
+SELECT_ONE: Final = f"{_SELECT} ANY(%s) AND request_id = %s".encode()
 SELECT_PAGE: Final = f"{_SELECT} %s AND request_id > %s ORDER BY request_id LIMIT %s".encode()
 
 _EVERY_FIELD: Mapping[type[BaseModel], set[str]] = {

@@ -30,6 +30,7 @@ FILTERS = (
     "second",
     "size",
     "printable",
+    "visible",
     "short",
     "first_sentence",
 )

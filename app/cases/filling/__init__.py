@@ -1,0 +1,1 @@
+"""How cases come out of observations."""

@@ -1,0 +1,1 @@
+"""How long pages take in a real browser when an experiment has a million observations."""
