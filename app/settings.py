@@ -102,55 +102,18 @@ class Settings(BaseSettings):
     live: bool = Field(
         default=True, description="Whether workers tell pages, each second, what the run under way does; never evidence."
     )
-    model_root: Path = Field(
-        default=PROJECT_ROOT / "models", description="Directory whose sub-directories are the `local:` aliases."
+    idempotency_hours: float = Field(
+        default=24, gt=0, description="How long the answer to a request with an Idempotency-Key is kept."
     )
-    runtime_root: Path = Field(
-        default=PROJECT_ROOT / ".runtimes", description="Directory whose sub-directories are engine runtimes."
-    )
-    online: bool = Field(
-        default=False,
-        description="Whether a pinned model that is not here may be downloaded from the Hugging Face Hub.",
-    )
-    torch_index: str = Field(
-        default="https://download.pytorch.org/whl/cpu",
-        description="Index with PyTorch's CPU builds; asked only where pip's own set-up does not know the version.",
-    )
-    startup_timeout_s: float = Field(
-        default=660, gt=0, description="Longest start-up of an engine; longer only while its log grows."
-    )
-    hang_timeout_s: float = Field(
-        default=30, gt=0, description="An engine with running requests that produces nothing for this long hangs."
-    )
-    lease_s: float = Field(
-        default=60,
-        gt=0,
-        description="A block whose worker is silent for this long is queued again; two thirds, and it stops itself.",
-    )
-    wake_period_s: float = Field(
-        default=15, gt=0, description="How often an idle worker looks for blocks by itself, whatever the broker does."
-    )
-    processor_places: int = Field(
-        default=1,
-        ge=1,
-        le=64,
-        description="Engines that a host without GPU serves at once; with several, timings disturb each other.",
-    )
-    free_bytes_min: int = Field(
-        default=1024**3, ge=0, description="With less free disk than this a worker takes no block and stops its own."
-    )
-    engine_log_bytes_max: int = Field(
-        default=256 * 1024**2, gt=0, description="An engine that has written more log than this is stopped."
-    )
-    page_patience_s: float = Field(
-        default=0.4,
-        ge=0,
-        description="How long a page waits for a report that is being computed before it shows itself without.",
-    )
-    live: bool = Field(
-        default=True, description="Whether workers tell pages, each second, what the run under way does; never evidence."
+    webhook_loopback: bool = Field(
+        default=False, description="Whether webhooks may be plain http to this host; only with VERDRAFT_ACCESS=open."
     )
     log_level: str = Field(default="INFO", description="Level of the service's own log.")
+
+    @property
+    def webhooks_to_loopback(self) -> bool:
+        """Where everybody on this host is the administrator anyway, a webhook opens nothing to anybody."""
+        return self.webhook_loopback and self.access == "open"
 
     @property
     def digest_root(self) -> Path:

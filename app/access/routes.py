@@ -19,6 +19,7 @@ from app.access.schemas import (
 )
 from app.access.service import AccessService
 from app.db.acting import actor
+from app.delivery.wishes import once
 from app.domain.access import Scope, Slug
 from app.domain.errors import IllegalTransition, NotFound
 from app.errors import responses
@@ -43,7 +44,7 @@ async def list_tokens(service: ServiceDep) -> list[TokenRead]:
     return await service.tokens()
 
 
-@router.post("/tokens", status_code=201, dependencies=[ADMIN], responses=responses(NotFound))
+@router.post("/tokens", status_code=201, dependencies=[ADMIN, once(secret=True)], responses=responses(NotFound))
 async def create_token(wish: TokenWish, service: ServiceDep) -> TokenMade:
     """Make a token. Its secret is in this answer and never again."""
     return await service.create_token(wish)
@@ -61,7 +62,7 @@ async def list_projects(service: ServiceDep) -> list[ProjectRead]:
     return await service.projects()
 
 
-@router.post("/projects", status_code=201, dependencies=[ADMIN], responses=responses(IllegalTransition))
+@router.post("/projects", status_code=201, dependencies=[ADMIN, once()], responses=responses(IllegalTransition))
 async def create_project(wish: ProjectWish, service: ServiceDep) -> list[ProjectRead]:
     """Make a project; answers with all of them."""
     return await service.create_project(wish.name)
@@ -73,7 +74,7 @@ async def list_accounts(service: ServiceDep) -> list[AccountRead]:
     return await service.accounts()
 
 
-@router.post("/accounts", dependencies=[ADMIN], responses=responses(NotFound))
+@router.post("/accounts", dependencies=[ADMIN, once()], responses=responses(NotFound))
 async def set_account(wish: AccountWish, service: ServiceDep) -> list[AccountRead]:
     """Make an account, or give one a new password, project or scope, which logs it out; answers with all of them."""
     return await service.set_account(wish)

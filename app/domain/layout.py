@@ -13,7 +13,9 @@ from typing import Any, Final
 from app.domain.errors import FieldProblem, ManifestRefused
 from app.domain.grid import expand_arm
 from app.domain.refusals import dotted
+from app.domain.serving import SAMPLING_FORM
 from app.domain.vocabulary import BASELINE_ARM, Method
+from app.domain.written import fields_of_line
 
 SINGLE_ARM: Final = ("speculation", "draft_or_speculator", "provenance")
 """Keys of an arm that stand at the top level where there is only one."""
@@ -38,11 +40,15 @@ class Layout:
         return tuple(dict.fromkeys([*self.problems, *(p for p in written if p.field not in known)]))
 
     def _written(self, problem: FieldProblem) -> FieldProblem:
-        found = _ARM.fullmatch(problem.field)
+        return replace(problem, field=self.written(problem.field))
+
+    def written(self, field: str) -> str:
+        """A field of the frozen form as the field that it was written in."""
+        found = _ARM.fullmatch(field)
         if found is None or int(found[1]) >= len(self.origins):
-            return problem
+            return field
         origin, rest = self.origins[int(found[1])], found[2]
-        return replace(problem, field=".".join(part for part in (origin, rest) if part) or "speculation")
+        return ".".join(part for part in (origin, rest) if part) or "speculation"
 
 
 def read_layout(document: Any) -> Layout:
@@ -61,6 +67,14 @@ def read_layout(document: Any) -> Layout:
     if not isinstance(arms, list):
         return Layout(written, (), tuple(problems))
     return _expanded(written, arms, origins or [f"arms[{i}]" for i in range(len(arms))], problems)
+
+
+def listed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with its arms in a list, as written, and its sampling as fields; nothing is left out or checked."""
+    whole = "speculation" in document and "arms" not in document
+    told = _single_arm(document) if whole else dict(document)
+    sampling = told.get("sampling")
+    return told if not isinstance(sampling, str) else told | {"sampling": fields_of_line(sampling, SAMPLING_FORM)}
 
 
 @contextmanager

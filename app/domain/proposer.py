@@ -60,6 +60,19 @@ _KEYS: Final = (
     "synthetic_acceptance_length",
 )
 
+
+
+def keys_of(method: Method) -> tuple[str, ...]:
+    """The fields of ``Speculation`` beside ``method`` that a proposer of this method may state; none for target-only.
+
+    A key that only synthetic acceptance reads is among them: that is asked of ``rejection_sampling``.
+    """
+    if method is _M.TARGET_ONLY:
+        return ()
+    own = (key for key in _KEYS if method in _READERS.get(key, {method}))
+    return ("num_speculative_tokens", "rejection_sampling", *own)
+
+
 PositiveK = Annotated[int, Field(ge=1, le=K_MAX)]
 SpecFactor = Annotated[float, Field(ge=0, le=K_MAX), AfterValidator(positive_zero)]
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}$")]

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from app.access.gate import needs
+from app.delivery.wishes import once, sparse, versioned
 from app.domain.access import Scope
 from app.domain.errors import NotFound, TraceRefused
 from app.domain.series import Series
@@ -46,7 +47,7 @@ ServiceDep = Annotated[EvidenceService, Depends(evidence_service)]
 @router.post(
     "/traces",
     status_code=201,
-    dependencies=[needs(Scope.SUBMIT)],
+    dependencies=[needs(Scope.SUBMIT), once()],
     responses=responses(TraceRefused, DocumentRefused, PayloadTooLarge, UnsupportedMediaType)
     | {200: {"model": TraceRead, "description": "The same trace was stored before; this is it."}},
     openapi_extra=_BODY,
@@ -64,13 +65,13 @@ async def add_trace(request: Request, response: Response, service: ServiceDep) -
     return trace
 
 
-@router.get("/traces")
+@router.get("/traces", dependencies=[sparse(TraceRead)])
 async def list_traces(service: ServiceDep) -> list[TraceRead]:
     """Every stored trace, newest first."""
     return await service.traces()
 
 
-@router.get("/traces/{digest}", responses=responses(NotFound))
+@router.get("/traces/{digest}", dependencies=[versioned(), sparse(TraceRead)], responses=responses(NotFound))
 async def read_trace(digest: Sha256, service: ServiceDep) -> TraceRead:
     """One stored trace."""
     return await service.trace(digest)

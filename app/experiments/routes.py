@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
 from app.access.gate import needs
+from app.delivery.wishes import once, sparse, versioned
 from app.domain.access import Scope
 from app.domain.errors import IllegalTransition, ManifestRefused, NotFound
 from app.domain.layout import as_written
@@ -46,7 +47,7 @@ ServiceDep = Annotated[ExperimentService, Depends(experiment_service)]
 @router.post(
     "",
     status_code=201,
-    dependencies=[needs(Scope.SUBMIT)],
+    dependencies=[needs(Scope.SUBMIT), once()],
     responses=responses(ManifestRefused, IllegalTransition, DocumentRefused, PayloadTooLarge, UnsupportedMediaType)
     | {200: {"model": ExperimentRead, "description": "The same manifest was registered before; this is it."}},
     openapi_extra=dict(_BODY),
@@ -68,13 +69,13 @@ async def register(
     return experiment
 
 
-@router.get("", responses=responses(NotFound))
+@router.get("", dependencies=[sparse(ExperimentRead, "items")], responses=responses(NotFound))
 async def list_experiments(service: ServiceDep, search: Annotated[ApiSearch, Query()]) -> ExperimentPage:
     """Experiments, newest first, as far as they are asked for; archived ones only with ``archived``."""
     return await service.page(search, search.limit)
 
 
-@router.get("/{experiment_id}", responses=responses(NotFound))
+@router.get("/{experiment_id}", dependencies=[versioned(), sparse(ExperimentRead)], responses=responses(NotFound))
 async def read_experiment(experiment_id: str, service: ServiceDep) -> ExperimentRead:
     """One experiment and its progress, by digest or a unique prefix of at least 12 digits."""
     return await service.read(experiment_id)
@@ -86,7 +87,7 @@ async def shelve(experiment_id: str, wish: Shelving, service: ServiceDep) -> Exp
     return await service.shelve(experiment_id, wish)
 
 
-@router.get("/{experiment_id}/manifest", responses=responses(NotFound))
+@router.get("/{experiment_id}/manifest", dependencies=[versioned()], responses=responses(NotFound))
 async def read_manifest(experiment_id: str, service: ServiceDep) -> Response:
     """The manifest's canonical bytes, whose sha256 is the experiment's id."""
     manifest = await service.manifest(experiment_id)
@@ -94,7 +95,9 @@ async def read_manifest(experiment_id: str, service: ServiceDep) -> Response:
 
 
 @router.post(
-    "/{experiment_id}/cancel", dependencies=[needs(Scope.SUBMIT)], responses=responses(NotFound, IllegalTransition)
+    "/{experiment_id}/cancel",
+    dependencies=[needs(Scope.SUBMIT), once()],
+    responses=responses(NotFound, IllegalTransition),
 )
 async def cancel(experiment_id: str, service: ServiceDep) -> ExperimentRead:
     """Stop an experiment; evidence already recorded is kept. Repeating it changes nothing."""

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.access.gate import needs
+from app.delivery.wishes import once
 from app.domain.access import Scope
 from app.domain.errors import NotFound
 from app.domain.vocabulary import Sha256
@@ -70,7 +71,7 @@ async def export(
 @router.post(
     "/imports",
     status_code=201,
-    dependencies=[needs(Scope.SUBMIT)],
+    dependencies=[needs(Scope.SUBMIT), once()],
     responses=responses(ImportRefused, NotFound, AlreadyImported, PayloadTooLarge, UnsupportedMediaType)
     | {200: {"model": ImportRead, "description": "The same file was imported before; this is it."}},
     openapi_extra=_BODY,

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.access.gate import needs
+from app.delivery.wishes import once
 from app.domain.access import Scope
 from app.domain.errors import IllegalTransition, NotFound
 from app.errors import responses
@@ -42,7 +43,7 @@ async def list_accelerators(service: ServiceDep) -> list[AcceleratorRead]:
 
 @router.post(
     "/accelerators/{host}/{name:path}/quarantine",
-    dependencies=[needs(Scope.ADMIN)],
+    dependencies=[needs(Scope.ADMIN), once()],
     responses=responses(NotFound, IllegalTransition),
 )
 async def quarantine(host: str, name: str, body: Reason, service: ServiceDep) -> AcceleratorRead:
@@ -52,7 +53,7 @@ async def quarantine(host: str, name: str, body: Reason, service: ServiceDep) ->
 
 @router.post(
     "/accelerators/{host}/{name:path}/release",
-    dependencies=[needs(Scope.ADMIN)],
+    dependencies=[needs(Scope.ADMIN), once()],
     responses=responses(NotFound, IllegalTransition),
 )
 async def release(host: str, name: str, body: Reason, service: ServiceDep) -> AcceleratorRead:

@@ -5,21 +5,20 @@ A problem of the manifest is therefore a problem of an input, and is shown besid
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.errors import FieldProblem
-from app.domain.manifest import FORMAT
+from app.domain.preflight import Check, PreflightOutcome
 from app.domain.proposer import METHODS_WITH_MODEL
-from app.domain.trace_header import TraceLoad
-from app.domain.vocabulary import BASELINE_ARM, RateKind
+from app.pages.inputs import FIELDS, SPECULATION, inputs_of
 from app.pages.offer import Offer
 
 ARM_ROWS = 3
-ARMS_MAX = 31
+ROW_MAX = 999
 WITH_DRAFT = " ".join(sorted(METHODS_WITH_MODEL))
+TEXTS = ("manifest", "base")
+"""Inputs that hold a whole manifest, kept to the last space: what is pasted, and what the form was read from."""
 DEFAULTS: Mapping[str, str] = {
     "name": "",
     "engine_below_floor": "",
@@ -40,9 +39,19 @@ DEFAULTS: Mapping[str, str] = {
     "arms[1].speculation.method": "ngram",
     "arms[1].speculation.num_speculative_tokens": "4",
 }
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_ROW = re.compile(r"arms\[(\d{1,3})\]")
 _OF_RUNTIME = ("hardware", "software")
 """Fields that the form takes from the chosen runtime's host, so that their problems are the runtime's."""
+
+
+class Beside(BaseModel):
+    """Words beside an input that are no problem: what a check found, or why it could not be made."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input: str
+    outcome: PreflightOutcome
+    words: str
 
 
 class FormState(BaseModel):
@@ -55,6 +64,11 @@ class FormState(BaseModel):
     """Values of inputs that may be ticked several times: ``workloads`` and ``loads``."""
     problems: tuple[tuple[str, str], ...] = ()
     """(input name, words) of each problem; the name is empty where no input fits."""
+    beside: tuple[Beside, ...] = ()
+    kept: tuple[str, ...] = ()
+    """Fields of the manifest that the form does not show."""
+    strangers: dict[str, tuple[tuple[str, str], ...]] = {}
+    """Workloads, loads and arms of the manifest, whether they are known here or not, with words for each."""
 
     def value(self, name: str) -> str:
         """The value of one input."""
@@ -64,11 +78,29 @@ class FormState(BaseModel):
         """The problems to show beside ``name``."""
         return [words for field, words in self.problems if field == name]
 
+    def checked(self, name: str) -> list[Beside]:
+        """The checks to show beside ``name``."""
+        return [found for found in self.beside if found.input == name]
+
     @property
-    def arm_rows(self) -> range:
-        """Indices of the proposer rows; row 0 of the manifest is always target-only."""
-        used = [int(m.group(1)) for n, v in self.values.items() if v and (m := re.match(r"arms\[(\d+)\]", n))]
-        return range(1, max([ARM_ROWS, *used]) + 1)
+    def rows_posted(self) -> list[int]:
+        """Indices of the rows that have a method, or had one and are not used any more."""
+        named = {int(m[1]) for name in self.values if (m := _ROW.match(name)) and name.endswith(f"{SPECULATION}method")}
+        return sorted(row for row in named if 0 <= row <= ROW_MAX)
+
+    @property
+    def arm_rows(self) -> list[int]:
+        """Indices of the proposer rows: those that are used, and empty ones to fill."""
+        used = [row for row in self.rows_posted if self.value(f"arms[{row}]{SPECULATION}method")]
+        free = max([len(self.strangers.get("arms", ())), *(row + 1 for row in used), 1])
+        return used + list(range(free, free + max(0, ARM_ROWS - len(used))))
+
+    def keys(self, row: int) -> tuple[str, ...]:
+        """The keys of the row's method, beside its k."""
+        return tuple(k for k in inputs_of(self.value(f"arms[{row}]{SPECULATION}method")) if k != K)
+
+
+K = "num_speculative_tokens"
 
 
 def empty_form(offer: Offer) -> FormState:
@@ -83,36 +115,10 @@ def empty_form(offer: Offer) -> FormState:
 
 
 def read_form(pairs: Iterable[tuple[str, str]]) -> FormState:
-    """What was posted, with unused proposer rows closed up so that indices are the manifest's."""
-    posted = [(name, value if name == "manifest" else value.strip()) for name, value in pairs]
+    """What was posted."""
+    posted = [(name, value if name in TEXTS else value.strip()) for name, value in pairs]
     chosen = {field: tuple(v for n, v in posted if n == field) for field in ("workloads", "loads")}
-    values = {n: v for n, v in posted if n not in chosen}
-    rows = sorted({int(m.group(1)) for n in values if (m := re.match(r"arms\[(\d+)\]", n))})
-    used = [row for row in rows if values.get(f"arms[{row}].speculation.method")][:ARMS_MAX]
-    kept = {n: v for n, v in values.items() if not n.startswith("arms[")}
-    for index, row in enumerate(used, 1):
-        old = f"arms[{row}]"
-        kept |= {f"arms[{index}]{n[len(old) :]}": v for n, v in values.items() if n.startswith(f"{old}.")}
-    return FormState(values=kept, chosen=chosen)
-
-
-def manifest_document(form: FormState, offer: Offer) -> dict[str, Any]:
-    """The manifest as the form states it, not yet validated; empty inputs are left out."""
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "arms": [{"name": BASELINE_ARM, "speculation": {"method": "target_only"}}],
-    }
-    for name in input_names(form):
-        if form.value(name) and name != "manifest":
-            _put(document, name, form.value(name))
-    for arm in document["arms"][1:]:
-        _complete(arm)
-    document["target_tokenizer"] = document.get("target_model")
-    traces = {t.digest: t.header.name for t in offer.traces}
-    document["workloads"] = [{"name": traces.get(d, d), "trace": d} for d in form.chosen["workloads"]]
-    known = offer.loads()
-    document["loads"] = [_load(n, form.value(f"regime:{n}"), known.get(n)) for n in form.chosen["loads"]]
-    return document | offer.hosts.get(form.value("runtime"), {})
+    return FormState(values={n: v for n, v in posted if n not in chosen}, chosen=chosen)
 
 
 def with_problems(form: FormState, problems: Iterable[FieldProblem], inputs: Sequence[str]) -> FormState:
@@ -121,14 +127,26 @@ def with_problems(form: FormState, problems: Iterable[FieldProblem], inputs: Seq
     return form.model_copy(update={"problems": placed})
 
 
+def with_checks(form: FormState, checks: Iterable[Check], inputs: Sequence[str]) -> FormState:
+    """The same form, with what passes and what cannot be checked beside the inputs that it is about."""
+    told = [c for c in checks if c.outcome in {PreflightOutcome.PASS, PreflightOutcome.NOT_CHECKABLE}]
+    placed = (Beside(input=_input_of(c.field, inputs), outcome=c.outcome, words=_found(c)) for c in told)
+    return form.model_copy(update={"beside": tuple(dict.fromkeys(b for b in placed if b.input))})
+
+
 def input_names(form: FormState) -> list[str]:
     """Every place of the form that can show a problem."""
     arms = [
         f"arms[{row}]{part}"
         for row in form.arm_rows
-        for part in ("", ".name", ".draft_or_speculator", ".speculation.method", ".speculation.num_speculative_tokens")
+        for part in ("", ".name", ".draft_or_speculator", f"{SPECULATION}method", f"{SPECULATION}{K}")
     ]
-    return [*DEFAULTS, "runtime", "target_model", "workloads", "loads", *arms, "arms", "manifest"]
+    keys = [f"arms[{row}]{SPECULATION}{key}" for row in form.arm_rows for key in form.keys(row)]
+    return [*FIELDS, "runtime", "target_model", "workloads", "loads", *arms, *keys, "arms", "manifest"]
+
+
+def _found(check: Check) -> str:
+    return check.name if check.outcome is PreflightOutcome.PASS else f"{check.name}: {check.reason}"
 
 
 def _placed(problem: FieldProblem, inputs: Sequence[str]) -> tuple[str, str]:
@@ -147,33 +165,3 @@ def _input_of(field: str, inputs: Sequence[str]) -> str:
 
 def _leads(name: str, field: str) -> bool:
     return field == name or (field.startswith(name) and field[len(name)] in ".[")
-
-
-def _complete(arm: dict[str, Any]) -> None:
-    speculation = arm["speculation"]
-    if speculation["method"] not in METHODS_WITH_MODEL:
-        arm.pop("draft_or_speculator", None)
-    k = speculation.get("num_speculative_tokens", "")
-    named = "" if "," in k else f"-k{k}"  # several make a grid, whose arms are named by the manifest
-    default = f"{speculation['method']}{named}".replace("_", "-")
-    arm.setdefault("name", default)
-
-
-def _load(name: str, regime: str, known: TraceLoad | None) -> dict[str, Any]:
-    """A load point as the manifest writes it; one that no stored trace has lacks its rate."""
-    stated: dict[str, Any] = {"name": name, "regime": regime or "serving"}
-    if known is None or known.rate_rps is not None:
-        return stated | {"rate_rps": None if known is None else known.rate_rps}
-    return stated | {"kind": RateKind.CLOSED_LOOP, "clients": known.clients}
-
-
-def _put(document: dict[str, Any], name: str, value: str) -> None:
-    steps = [int(i) if i else key for key, i in _STEP.findall(name)]
-    place: Any = document
-    for step, following in pairwise(steps):
-        if isinstance(step, int):
-            place.extend({} for _ in range(len(place), step + 1))
-            place = place[step]
-        else:
-            place = place.setdefault(step, [] if isinstance(following, int) else {})
-    place[steps[-1]] = value

@@ -14,11 +14,18 @@ BEYOND_INTEREST: Final = 10**12
 @cache
 def range_of(name: str) -> str:
     """``1 to 64`` for an input of a bounded number, named by its manifest field; empty for any other input."""
+    return _words(node_of(name)[0])
+
+
+@cache
+def node_of(name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A field's part of the schema, and that part as its parent states it, with its default; empty without such."""
     node: Any = Manifest.model_json_schema()
-    definitions = node["$defs"]
+    stated, definitions = node, node["$defs"]
     for step in re.findall(r"[^.\[\]]+", name):
-        node = _plain(node.get("items") or node.get("properties", {}).get(step, {}), definitions)
-    return _words(node)
+        stated = node.get("items") or node.get("properties", {}).get(step, {})
+        node = _plain(stated, definitions)
+    return node, stated
 
 
 def _plain(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 
 from app.access.gate import needs
+from app.delivery.wishes import once
 from app.domain.access import Scope
 from app.domain.errors import ManifestRefused
 from app.domain.manifest import Manifest, parse_manifest
@@ -40,6 +41,7 @@ ServiceDep = Annotated[PreflightService, Depends(preflight_service)]
 
 @router.post(
     "",
+    dependencies=[once()],
     responses=responses(ManifestRefused, DocumentRefused, PayloadTooLarge, UnsupportedMediaType),
     openapi_extra=dict(_BODY),
 )

@@ -6,6 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 
 from app.access.gate import needs
+from app.delivery.wishes import sparse
 from app.domain.access import Scope
 from app.domain.errors import NotFound
 from app.errors import responses
@@ -24,19 +25,19 @@ def run_service(database: DatabaseDep) -> RunService:
 ServiceDep = Annotated[RunService, Depends(run_service)]
 
 
-@router.get("/experiments/{experiment_id}/sessions")
+@router.get("/experiments/{experiment_id}/sessions", dependencies=[sparse(SessionRead)])
 async def list_sessions(experiment_id: str, service: ServiceDep) -> list[SessionRead]:
     """Every session of the attempt that counts in each block."""
     return await service.sessions(experiment_id)
 
 
-@router.get("/experiments/{experiment_id}/runs")
+@router.get("/experiments/{experiment_id}/runs", dependencies=[sparse(RunRead)])
 async def list_runs(experiment_id: str, service: ServiceDep) -> list[RunRead]:
     """Every run of the attempt that counts in each block."""
     return await service.runs(experiment_id)
 
 
-@router.get("/runs/{run_id}")
+@router.get("/runs/{run_id}", dependencies=[sparse(RunRead)])
 async def read_run(run_id: UUID, service: ServiceDep) -> RunRead:
     """One run."""
     return await service.run(run_id)

@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page, expect
 from app.db.session import Database
 from app.domain.capability import HostCapability
 from app.evidence.repository import EvidenceRepository
+from tests.browser.axe import NARROW_PX, violations
 from tests.browser.conftest import Teller
 from tests.browser.story import Story
-from tests.browser.test_access import NARROW_PX, _violations
 from tests.conftest import LiveServer
 from tests.factories_host import make_draft, make_eagle, make_host, make_runtime, make_target
 
@@ -59,13 +59,13 @@ def test_a_failing_check_is_in_the_table_and_beside_its_field(page: Page, publis
     publish(OTHER_TOKENS)
     fill(page)
     page.locator("#check-form").click()
-    table = page.get_by_role("table")
+    table = page.locator("#preflight").get_by_role("table")
     expect(page.get_by_role("heading", name="This would be refused")).to_be_visible()
     expect(table.get_by_role("row", name="tokenizer")).to_contain_text("some ids are other tokens")
     expect(page.locator(DRAFT)).to_have_attribute("aria-invalid", "true")
     expect(page.locator("div.field", has=page.locator(DRAFT)).locator(".wrong")).to_contain_text("tokenizer: ")
     expect(page.locator("[name='name']")).to_have_value("mine")
-    expect(page.locator(DRAFT)).to_be_enabled()  # the script goes on with the exchanged sheet
+    expect(page.locator(DRAFT)).to_be_enabled()
     expect(page).to_have_url(re.compile(r"/experiments/new$"))
     page.goto("/")
     expect(page.get_by_role("link", name="mine")).to_have_count(0)
@@ -89,7 +89,7 @@ def test_a_pasted_manifest_is_checked_too(page: Page, told: Teller) -> None:
     page.goto("/experiments/new")
     page.get_by_label("YAML or JSON").fill(manifest.canonical().decode())
     page.locator("#check-paste").click()
-    expect(page.locator("#paste #preflight")).to_contain_text("draft-k4")
+    expect(page.locator("#preflight")).to_contain_text("draft-k4")
     expect(page.get_by_label("YAML or JSON")).to_have_value(manifest.canonical().decode())
 
 
@@ -127,6 +127,6 @@ def test_the_checks_are_for_everyone(page: Page, publish: Publisher, scheme: Lit
     fill(page)
     page.locator("#check-form").click()
     expect(page.locator("#preflight")).to_be_visible()
-    assert _violations(page) == []
+    assert violations(page) == []
     page.set_viewport_size({"width": NARROW_PX, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW_PX

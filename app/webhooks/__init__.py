@@ -1,0 +1,1 @@
+"""Webhooks: who is told that an experiment has ended, and whether it was heard."""
