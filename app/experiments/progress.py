@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from statistics import fmean
 
 from app.domain.evidence import Failure
 from app.domain.lifecycle import (
@@ -20,6 +19,7 @@ from app.domain.lifecycle import (
 from app.domain.manifest import Manifest
 from app.domain.vocabulary import FailureClass
 from app.experiments.schemas import OWNER, PRIORITY, ArmWord, CurrentRead, ExperimentRead, FailureRead, Links
+from app.experiments.time_left import TimeLeft, time_left
 from app.experiments.waiting import Wanted
 
 COMMITTED = (BlockState.SUCCEEDED, BlockState.FAILED)
@@ -90,6 +90,7 @@ def read(facts: Facts) -> ExperimentRead:
     manifest = facts.manifest
     sessions_planned = manifest.blocks * len(manifest.arms)
     done = [s for s in facts.sessions if is_terminal(SESSION_MOVES, s.state)]
+    left = _time_left(facts)
     return ExperimentRead(
         id=facts.digest,
         name=manifest.name,
@@ -111,7 +112,9 @@ def read(facts: Facts) -> ExperimentRead:
         runs_planned=sessions_planned * len(manifest.workloads) * len(manifest.loads),
         runs_done=_runs_done(facts),
         current=_current(facts),
-        seconds_left=_seconds_left(facts),
+        seconds_left=left.expected_s if left else None,
+        seconds_left_low=left.low_s if left else None,
+        seconds_left_high=left.high_s if left else None,
         failures=list(_failures(facts)),
         links=_links(facts.digest),
     )
@@ -157,19 +160,20 @@ def _current(facts: Facts) -> CurrentRead | None:
     )
 
 
-def _seconds_left(facts: Facts) -> float | None:
-    """Mean wall of succeeded sessions, times the sessions that blocks still owe, less what the open one has spent."""
+def _time_left(facts: Facts) -> TimeLeft | None:
+    """What blocks still owe, at the pace of the sessions that succeeded."""
     if is_terminal(EXPERIMENT_MOVES, facts.state):
-        return 0.0
-    walls = [s.wall_s for s in facts.sessions if s.state is SessionState.SUCCEEDED]
-    if not walls:
-        return None
+        return TimeLeft(0.0, 0.0, 0.0)
+    walls: dict[str, list[float]] = {}
+    for session in facts.sessions:
+        if session.state is SessionState.SUCCEEDED:
+            walls.setdefault(session.arm, []).append(session.wall_s)
     open_blocks = {b.index for b in facts.blocks if not is_terminal(BLOCK_MOVES, b.state)}
-    mine = [s for s in facts.sessions if s.block in open_blocks]
-    ended = sum(is_terminal(SESSION_MOVES, s.state) for s in mine)
-    spent_s = sum(s.wall_s for s in mine if not is_terminal(SESSION_MOVES, s.state))
-    owed = len(open_blocks) * len(facts.manifest.arms) - ended
-    return max(0.0, fmean(walls) * owed - spent_s)
+    ended = {(s.block, s.arm) for s in facts.sessions if is_terminal(SESSION_MOVES, s.state)}
+    running = [s for s in facts.sessions if s.block in open_blocks and not is_terminal(SESSION_MOVES, s.state)]
+    arms = [arm.name for arm in facts.manifest.arms]
+    owed = [arm for block in open_blocks for arm in arms if (block, arm) not in ended]
+    return time_left(owed, walls, sum(s.wall_s for s in running))
 
 
 def _failures(facts: Facts) -> Iterator[FailureRead]:

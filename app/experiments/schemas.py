@@ -89,6 +89,8 @@ class ExperimentRead(_Read):
     runs_done: int
     current: CurrentRead | None
     seconds_left: float | None = Field(description="From measured sessions; null until one is known.")
+    seconds_left_low: float | None = Field(description="If each session is as fast as its arm's fastest so far.")
+    seconds_left_high: float | None = Field(description="If each is as slow as its arm's slowest; null below two.")
     failures: list[FailureRead]
     links: Links
 

@@ -24,7 +24,7 @@ def test_from_the_list_to_the_answer_to_the_comparison(page: Page, told: Teller)
     page.goto("/")
     expect(page.get_by_label("Verdicts of demo")).to_contain_text("helps")
     page.get_by_role("link", name="demo").click()
-    table = page.get_by_role("region", name="Verdict table")
+    table = page.get_by_role("region", name="Where it helps")
     expect(table.get_by_text("HELPS").first).to_be_visible()
     expect(table.get_by_text("HURTS").first).to_be_visible()
     first = page.locator("main section").first
@@ -80,14 +80,14 @@ def test_an_event_refreshes_the_open_page(page: Page, told: Teller) -> None:
     page.goto(f"/experiments/{manifest.digest[:12]}")
     expect(page.get_by_text("Waiting: ")).to_be_visible()
     told(Story(blocks=1))  # the same manifest: a worker takes it up while the page is open
-    expect(page.get_by_text("interim — not a decision")).to_be_visible()
+    expect(page.get_by_text("interim: not a verdict")).to_be_visible()
     expect(page.locator(".progress-head").get_by_text("1/5")).to_be_visible()
 
 
 def test_a_failed_arm_shows_its_log_as_text(page: Page, told: Teller) -> None:
     manifest = told(Story(blocks=2, planned=2, failing_arm="draft-k4"))
     page.goto(f"/experiments/{manifest.digest[:12]}")
-    expect(page.get_by_role("region", name="Verdict table").get_by_text("INVALID").first).to_be_visible()
+    expect(page.get_by_role("region", name="Where it helps").get_by_text("INVALID").first).to_be_visible()
     page.get_by_role("link", name="Log of draft-k4, block 1").click()
     log = page.get_by_label("Server log")
     expect(log).to_contain_text("starting <script>alert(1)</script>")
