@@ -70,13 +70,10 @@ def verify(archive: Path) -> Verified:
             unpacked = unpack(archive, Path(scratch))
         except (BundleUnreadable, OSError) as error:
             return Verified((f"{archive}: {error}",))
-        told = [*_member_problems(unpacked)]
-        try:
-            contents = open_contents(Path(scratch))
-        except ContentsUnreadable as error:
-            told += [] if str(error).partition(":")[0] in unpacked.problems else [str(error)]
+        contents, told = look_at_evidence(Path(scratch), unpacked)
+        if contents is None:
             return Verified(tuple(told), unpacked.root, unpacked.index.experiment)
-        told += _content_problems(Path(scratch), unpacked, contents)
+        told += _telling(REPORT, unpacked, _report_problems(Path(scratch), unpacked, contents))
         report = None if told else (Path(scratch) / REPORT).read_bytes()
     return Verified(
         tuple(told),
@@ -87,6 +84,17 @@ def verify(archive: Path) -> Verified:
         len(unpacked.index.runs),
         report,
     )
+
+
+def look_at_evidence(directory: Path, unpacked: Unpacked) -> tuple[Contents | None, list[str]]:
+    """All but whether the report follows: what is in it, ``None`` where that cannot be read, and what is wrong."""
+    told = [*_member_problems(unpacked)]
+    try:
+        contents = open_contents(directory)
+    except ContentsUnreadable as error:
+        told += [] if str(error).partition(":")[0] in unpacked.problems else [str(error)]
+        return None, told
+    return contents, [*told, *_content_problems(directory, unpacked, contents)]
 
 
 def accelerator_of(contents: Contents) -> str:
@@ -117,7 +125,6 @@ def _content_problems(directory: Path, unpacked: Unpacked, contents: Contents) -
     yield from rows
     yield from _telling(OBSERVATIONS, unpacked, _chunk_problems(directory, contents))
     yield from _telling(RUNS, unpacked, score_problems(directory, contents))
-    yield from _telling(REPORT, unpacked, _report_problems(directory, unpacked, contents))
 
 
 def _telling(path: str, unpacked: Unpacked, problems: Iterator[str]) -> Iterator[str]:
@@ -222,7 +229,10 @@ def _chunk_problems(directory: Path, contents: Contents) -> Iterator[str]:
 def _report_problems(directory: Path, unpacked: Unpacked, contents: Contents) -> Iterator[str]:
     if unpacked.index.analysis_version != ANALYSIS_VERSION:
         theirs = unpacked.index.analysis_version
-        yield f"{REPORT}: made by analysis {theirs}, and this is {ANALYSIS_VERSION}: verify it with the version of then"
+        yield (
+            f"{REPORT}: made by analysis {theirs}, and this is {ANALYSIS_VERSION}: verify it with the version of then, "
+            "or give its evidence a report of now (`verdraft reanalyse`)"
+        )
         return
     stated = (directory / REPORT).read_bytes()
     try:
