@@ -7,6 +7,8 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
+from app.access.gate import needs
+from app.domain.access import Scope
 from app.domain.errors import DomainError, FieldProblem
 from app.domain.layout import as_written
 from app.domain.manifest import parse_manifest
@@ -67,7 +69,7 @@ async def new_experiment(
     return _page(request, _sheet(document, written(document), offer), offer, clone=original)
 
 
-@router.post("/experiments/new")
+@router.post("/experiments/new", dependencies=[needs(Scope.SUBMIT)])
 async def submit_form(request: Request, source: Source) -> Response:
     """Submit the form or the pasted manifest; problems come back beside their inputs."""
     offer = await source.offer()
