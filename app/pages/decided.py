@@ -57,6 +57,8 @@ class TileGroup:
     strata: tuple[tuple[Tile, ...], ...]
     words: dict[str, int]
     """Of the strata: word → how often."""
+    is_mixed: bool
+    """Whether a stratum says otherwise than its workload at that load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def why_open(comparison: MetricComparison, delta: float, needed: int | None, *, 
 def _left_open(low: float, high: float, delta: float) -> str:
     loses, gains = low < 1 / (1 + delta), high > 1 + delta
     if loses and gains:
-        return "Anything from a loss to a gain is possible: the interval, {limits}, passes the {margin} margin on both sides."
+        return "It may be a loss or a gain: the interval, {limits}, passes the {margin} margin on both sides."
     if gains:
         return "It may be a gain worth having or none: the interval, {limits}, straddles the {margin} margin."
     if loses:
@@ -168,6 +170,8 @@ def _groups(report: Report, axis: Axis) -> Iterator[TileGroup]:
             if verdict is None or (stratum != ALL and place not in words):
                 continue
             word = verdict.word if stratum == ALL else words[place]
+            if stratum != ALL and word is VerdictWord.INVALID:
+                continue  # said once, with its gate, over all strata
             lines.append(_line(report, axis, verdict, word, found.get(place), stratum=stratum))
         return Tile(stratum, load, _address(workload, load.name, stratum), tuple(lines))
 
@@ -176,7 +180,10 @@ def _groups(report: Report, axis: Axis) -> Iterator[TileGroup]:
         kept = tuple(row for row in rows if any(t.lines for t in row))
         counted = [line.word for row in kept for t in row for line in t.lines]
         tally = {str(w): counted.count(w) for w in VerdictWord if w in counted}
-        yield TileGroup(workload, tuple(tile(workload, load, ALL) for load in loads), kept, tally)
+        whole = tuple(tile(workload, load, ALL) for load in loads)
+        said = {(line.arm, t.load.name): line.word for t in whole for line in t.lines}
+        mixed = any(line.word != said[line.arm, t.load.name] for row in kept for t in row for line in t.lines)
+        yield TileGroup(workload, whole, kept, tally, mixed)
 
 
 def _line(

@@ -113,8 +113,11 @@ def printable(text: str) -> str:
 
 
 def first_sentence(text: str) -> tuple[str, str]:
-    """What is said first, and the rest of it."""
+    """What is said first, for a headline, and the rest of it: a reservation is a sentence of its own."""
     first, stop, rest = text.partition(". ")
+    claim, reserved, reservation = first.partition("; but ")
+    if reserved:
+        return f"{claim}.", f"But {reservation}{stop}{rest}"
     return first + stop.strip(), rest
 
 

@@ -72,11 +72,13 @@ class Story:
     differing_arm: str | None = None
     noise: float = 0.01
     stop: int | None = None
+    hostile: str = ""
+    """Said in every text that an engine, a host, a trace or a manifest may say."""
     traces: tuple[Trace, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         traces = [make_trace(name=name, loads=LOADS, requests=self.requests) for name in ("tasks", "open")]
-        object.__setattr__(self, "traces", tuple(traces))
+        object.__setattr__(self, "traces", tuple(_saying(trace, self.hostile) for trace in traces))
 
     @property
     def manifest(self) -> Manifest:
@@ -87,7 +89,19 @@ class Story:
             arms=[BASELINE, NGRAM, DRAFT_ARM],
             loads=list(LOADS),
             blocks=self.planned,
+            **self._said(),
         )
+
+    def _said(self) -> dict[str, object]:
+        """The texts of a manifest that are free."""
+        if not self.hostile:
+            return {}
+        shown = self.hostile.replace("\x1b", "")
+        return {
+            "hardware": {"accelerator": f"cpu {shown}", "count": 1, "topology": f"one {shown}"},
+            "software": {"driver": f"d {shown}", "cuda": "none", "os": f"os {shown}", "kernel": f"k {shown}"},
+            "engine_below_floor": f"because {shown}",
+        }
 
 
 async def tell(database: Database, story: Story, artifacts: Path) -> Manifest:
@@ -129,7 +143,8 @@ class _Teller:
     async def _session(self, block: ClaimedBlock, planned: PlannedSession, runs: int) -> int | None:
         session_id = await self._start(block, planned)
         if planned.arm == self._story.failing_arm:
-            failure = Failure(failure_class=FailureClass.CONFIG, message="Unsupported speculative method: 'mtp'")
+            message = self._story.hostile or "Unsupported speculative method: 'mtp'"
+            failure = Failure(failure_class=FailureClass.CONFIG, message=message)
             await self._move(session_id, block.fence, SessionState.FAILED, failure=failure)
             return 0
         await self._move(session_id, block.fence, SessionState.WARMING, SessionState.MEASURING)
@@ -143,19 +158,27 @@ class _Teller:
         return len(planned.runs)
 
     async def _start(self, block: ClaimedBlock, planned: PlannedSession) -> UUID:
-        log = _store_log(self._artifacts)
+        hostile = self._story.hostile
+        text = f"{LOG}{hostile}\n"
+        log = _store_log(self._artifacts, text)
         async with self._database.transaction() as session:
             blocks = SessionRepository(session)
             session_id = await blocks.start_session(block.id, block.fence, planned.arm, planned.position)
-            await EvidenceRepository(session).record_artifact("log", log, path_of(log), session_id, None, len(LOG))
+            await EvidenceRepository(session).record_artifact("log", log, path_of(log), session_id, None, len(text))
             facts = SessionFacts(
                 startup_ns=None if planned.arm == self._story.failing_arm else 24_500 * NS_PER_MS,
                 argv=("vllm", "serve"),
                 log_sha256=log,
-                resolved_config={"scheduler.async_scheduling": "False", **_resolved(block, planned.arm)},
+                resolved_config={
+                    "scheduler.async_scheduling": "False",
+                    **_resolved(block, planned.arm),
+                    **({f"named.{hostile}": f"{hostile} {planned.arm}"} if hostile else {}),
+                },
                 memory_breakdown=story_memory(planned.arm),
-                memory={"kv_cache_tokens": "599,168" if planned.arm == "draft-k4" else "699,008"},
-                warnings=() if planned.arm == BASELINE_ARM else (NOTICE,),
+                memory={"kv_cache_tokens": "599,168" if planned.arm == "draft-k4" else "699,008"}
+                | ({hostile: hostile} if hostile else {}),
+                warnings=() if planned.arm == BASELINE_ARM else (_noticed(hostile),),
+                flags_left_out={f"--{hostile}": hostile} if hostile else {},
                 canary=CanaryFacts(exposes_speculation=planned.arm != BASELINE_ARM, drafted=60),
             )
             await blocks.describe_session(session_id, block.fence, facts)
@@ -178,8 +201,10 @@ class _Teller:
                 failure=None,
                 counters=_counters(seen),
                 summary=summarise(seen),
-                controls=[THROTTLED] if condition.arm == "draft-k4" and condition.load == "high" else [],
-                unobservable={ENERGY: "Not Supported"},
+                controls=[THROTTLED.model_copy(update={"words": self._story.hostile or THROTTLED.words})]
+                if condition.arm == "draft-k4" and condition.load == "high"
+                else [],
+                unobservable={ENERGY: self._story.hostile or "Not Supported"},
             )
 
 
@@ -220,8 +245,9 @@ def _replay(story: Story, trace: Trace, condition: Condition, block: int) -> Ite
             chunk_ns=tuple(times),
             chunk_tokens=tuple(tokens),
             token_ids=tuple(range(100, 100 + ANSWER_TOKENS - 1)) + ((9,) if differs else (8,)),
-            text="<script>alert(1)</script>" if differs else "abcd",
+            text=story.hostile or ("<script>alert(1)</script>" if differs else "abcd"),
             finish_reason="length",
+            error=story.hostile or None,
             prompt_tokens=3,
             completion_tokens=ANSWER_TOKENS,
             speculation=None if acceptance is None else _speculation(accepted),
@@ -255,8 +281,20 @@ def _counters(seen: list[RequestObservation]) -> CounterDeltas:
     )
 
 
-def _store_log(artifacts: Path) -> str:
+def _saying(trace: Trace, hostile: str) -> Trace:
+    """The trace with prompts and references that say so."""
+    if not hostile:
+        return trace
+    said = {"prompt_text": hostile, "reference": hostile}
+    return trace.model_copy(update={"requests": tuple(r.model_copy(update=said) for r in trace.requests)})
+
+
+def _noticed(hostile: str) -> StartupWarning:
+    return NOTICE.model_copy(update={"reason": hostile, "line": hostile}) if hostile else NOTICE
+
+
+def _store_log(artifacts: Path, text: str) -> str:
     artifacts.mkdir(parents=True, exist_ok=True)
     log = artifacts / "engine.log"
-    log.write_text(LOG)
+    log.write_text(text)
     return ArtifactStore(str(artifacts)).put(log).sha256

@@ -22,7 +22,7 @@ def test_the_page_paints_without_its_report_and_then_shows_it(page: Page, told: 
     manifest = told(Story(blocks=5))
     page.goto(f"/experiments/{manifest.digest[:12]}{place}")
     expect(page.get_by_text("The report is being computed.")).to_be_visible()
-    expect(page.get_by_role("region", name="Verdict table")).to_be_visible()
+    expect(page.locator("section.answer")).to_be_visible()
     expect(page.get_by_text("The report is being computed.")).to_have_count(0)
 
 
@@ -32,5 +32,5 @@ def test_without_javascript_it_asks_again_too(browser: Browser, live_server: Liv
     opened = context.new_page()
     opened.goto(f"/experiments/{manifest.digest[:12]}")
     expect(opened.get_by_text("The report is being computed.")).to_be_visible()
-    expect(opened.get_by_role("region", name="Verdict table")).to_be_visible()
+    expect(opened.locator("section.answer")).to_be_visible()
     context.close()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from app.db.session import Database
-from tests.browser.test_access import _violations
+from tests.browser.axe import violations
 from tests.conftest import LiveServer
 from tests.factories_operations import Floor, busy_floor
 
@@ -57,7 +57,7 @@ def test_axe_finds_nothing_on_a_busy_floor(page: Page, play: Play, scheme: Liter
     play(busy_floor)
     for path in ("/operations", "/operations/accelerator?host=gpu1&name=GPU-cccc"):
         page.goto(path)
-        assert _violations(page) == [], path
+        assert violations(page) == [], path
 
 
 def test_a_narrow_screen_scrolls_tables_not_the_page(page: Page, play: Play) -> None:

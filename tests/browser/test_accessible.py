@@ -1,0 +1,83 @@
+"""Every page for everyone: axe finds nothing, in light and dark, wide and narrow; keyboards reach what scrolls."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.axe import NARROW_PX, violations
+from tests.browser.conftest import Teller
+from tests.browser.every_page import addresses, routes
+from tests.browser.story import Story
+from tests.browser.test_operations import Play, play  # noqa: F401  (a fixture)
+from tests.factories_operations import busy_floor
+
+pytestmark = pytest.mark.browser
+WIDE = 1280
+
+Places = Callable[[], dict[str, str]]
+
+
+@pytest.fixture
+def places(page: Page, told: Teller, play: Play) -> Places:  # noqa: F811
+    """Tells what every page needs, and gives their addresses."""
+
+    def tell() -> dict[str, str]:
+        ended = told(Story(blocks=2, planned=2, name="differs", differing_arm="ngram-k4"))
+        running = told(Story(blocks=1, stop=1))
+        play(busy_floor)
+        return addresses(page, ended, running)
+
+    return tell
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW_PX])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(page: Page, places: Places, scheme: Literal["light", "dark"], width: int) -> None:
+    listed = places()
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": 900})
+    found: dict[str, list[str]] = {}
+    for name, path in listed.items():
+        page.goto(path)
+        found[name] = violations(page)
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+def test_a_narrow_screen_scrolls_tables_not_the_page(page: Page, places: Places) -> None:
+    listed = places()
+    page.set_viewport_size({"width": NARROW_PX, "height": 800})
+    widths: dict[str, int] = {}
+    for name, path in listed.items():
+        page.goto(path)
+        widths[name] = int(page.evaluate("document.documentElement.scrollWidth"))
+    assert {name: width for name, width in widths.items() if width > NARROW_PX} == {}
+
+
+def test_no_page_is_left_out(page: Page, places: Places) -> None:
+    assert routes() - places().keys() == set()
+
+
+def test_what_scrolls_can_be_reached_and_sections_can_be_linked_to(page: Page, told: Teller) -> None:
+    manifest = told(Story(blocks=2, planned=2, differing_arm="ngram-k4"))
+    for place in ("", "/compare"):
+        page.goto(f"/experiments/{manifest.digest[:12]}{place}")
+        for scrolling in page.locator(".scroll").all():
+            expect(scrolling).to_have_attribute("tabindex", "0")
+            assert scrolling.get_attribute("aria-label")
+        for heading in page.locator("main > section > h2:not(.visually-hidden)").all():
+            name = heading.get_attribute("id")
+            assert name, heading.inner_text()
+            assert page.locator(f"[id='{name}']").count() == 1, name
+
+
+def test_the_first_key_skips_to_the_content(page: Page, told: Teller) -> None:
+    manifest = told(Story(blocks=2, planned=2))
+    page.goto(f"/experiments/{manifest.digest[:12]}")
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to content")
+    expect(skip).to_be_focused()
+    expect(skip).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"/experiments/{manifest.digest[:12]}#main")
