@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.access_models import owned_by_project
+from app.db.acting import project_of_actor
 from app.db.base import Base, Json, word
 from app.domain.webhook import DeliveryState, Event
 
@@ -17,7 +17,9 @@ class WebhookRow(Base):
     __tablename__ = "webhook"
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
-    project: Mapped[str] = owned_by_project()
+    project: Mapped[str] = mapped_column(
+        ForeignKey("project.name"), index=True, default=project_of_actor, server_default="default"
+    )
     url: Mapped[str]
     secret: Mapped[bytes] = mapped_column(LargeBinary)
     """As it was shown: a signature needs the secret itself."""
