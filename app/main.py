@@ -16,7 +16,9 @@ from app.cases.filling.background import Fillings
 from app.cases.routes import router as cases
 from app.comparisons.cache import ReportCache
 from app.comparisons.routes import router as comparisons
+from app.comparisons.service import ComparisonService
 from app.db.session import Database
+from app.delivery import middleware as delivery
 from app.domain.errors import DomainError
 from app.evidence.routes import router as evidence
 from app.experiments.events import Streams
@@ -36,6 +38,8 @@ from app.retention.routes import router as retention
 from app.runs.routes import router as runs
 from app.settings import Settings
 from app.state import DatabaseDep
+from app.webhooks.delivering import Deliverer, delivering
+from app.webhooks.routes import router as webhooks
 
 DESCRIPTION = "Decides, with evidence a sceptic can check, whether speculative decoding helps a workload."
 COMPRESS_FROM = 1024
@@ -54,7 +58,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         configure(chosen.log_level)
-        async with reaping(database, chosen):
+        deliverer = Deliverer(database, chosen, ComparisonService(database, reports, chosen))
+        async with reaping(database, chosen), delivering(deliverer):
             yield
         await reports.close()
         await fillings.close()
@@ -68,6 +73,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.streams, app.state.reports, app.state.meter = Streams(database), reports, RequestMeter()
     app.state.fillings = fillings
     errors.install(app)
+    delivery.install(app, database, COMPRESS_FROM)
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM, compresslevel=COMPRESS_LEVEL)
     app.add_middleware(Acting)
     app.add_middleware(Boundary, host=chosen.host, public=chosen.public_url, everybody=chosen.access == "required")
@@ -86,6 +92,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         scraped,
         formats,
         interop,
+        webhooks,
     ):
         app.include_router(router, responses=errors.responses())
     app.add_api_route("/healthz", health, tags=["health"])
