@@ -52,6 +52,8 @@ class PlaceWord(_Frozen):
     load: str
     regime: Regime
     word: VerdictWord
+    blocks_needed: int | None = None
+    """About so many blocks would decide it; ``None`` where it is decided, or no affordable number would."""
 
 
 class Weighed(_Frozen):
@@ -192,14 +194,15 @@ def _words(manifest: Manifest, case: Case, comparisons: Sequence[MetricCompariso
         rows.setdefault((c.workload, c.load, c.metric), []).append(c)
     for verdict in case.verdicts:
         for c in rows.get((verdict.workload, verdict.load, verdict.metric), ()):
-            found = find(c.log_ratios, delta=margins.delta, confidence=margins.confidence, family=1).word
+            found = find(c.log_ratios, delta=margins.delta, confidence=margins.confidence, family=1)
             decided = c.stratum == ALL or verdict.word is VerdictWord.INVALID
             yield PlaceWord(
                 workload=c.workload,
                 stratum=c.stratum,
                 load=c.load,
                 regime=verdict.regime,
-                word=verdict.word if decided else found,
+                word=verdict.word if decided else found.word,
+                blocks_needed=verdict.blocks_needed if decided else found.blocks_needed,
             )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from app.domain.finding import BLOCKS_MIN
 from app.domain.load import LoadPoint
@@ -11,6 +12,7 @@ from app.domain.pairing import ALL
 from app.domain.report import MetricComparison, Report, Verdict
 from app.domain.reproducibility import ItemState
 from app.domain.vocabulary import VerdictWord
+from app.domain.weighing import PlaceWord
 from app.pages.compare import CompareQuery
 from app.pages.forest import Axis, Strip, axis_for
 from app.pages.gates import BrokenGate, broken_gates
@@ -67,6 +69,9 @@ class Worst:
 
     comparison: MetricComparison
     address: str
+    """Within the compare page."""
+    cases: str
+    """The query of its single requests, the slowest against target-only first."""
 
 
 def decided(report: Report) -> dict[str, Any]:
@@ -104,9 +109,13 @@ EVIDENCE: Final = {
     "outputs": (("greedy answers", "{compare}#right-title"), ("sampled answers", "{compare}#sampled-title")),
     "loads": (("loads", "#tiles-title"), ("queues", "{compare}#controls-title")),
     "controls": (("controls", "{compare}#controls-title"), ("counts", "{compare}#count-title")),
-    "published": (("bundle", "{api}/bundle"), ("raw cases", "{compare}#exports-title")),
+    "published": (
+        ("bundle", "{api}/bundle"),
+        ("raw cases", "{cases}"),
+        ("in other formats", "{compare}#exports-title"),
+    ),
 }
-"""Item → links to its evidence; ``{api}`` and ``{compare}`` are the experiment's addresses."""
+"""Item → links to its evidence; ``{api}``, ``{cases}`` and ``{compare}`` are the experiment's addresses."""
 
 
 def worst(report: Report) -> Worst | None:
@@ -117,7 +126,9 @@ def worst(report: Report) -> Worst | None:
     if not slower:
         return None
     found = min(slower, key=lambda c: (c.ratio.value or 0.0, c.stratum == ALL))
-    return Worst(found, _address(found.workload, found.load, found.stratum))
+    stratum = {} if found.stratum == ALL else {"stratum": found.stratum}
+    chosen = {"arm": found.arm, "workload": found.workload, "load": found.load, **stratum, "sort": "-ratio"}
+    return Worst(found, _address(found.workload, found.load, found.stratum), f"?{urlencode(chosen)}")
 
 
 def why_open(comparison: MetricComparison, delta: float, needed: int | None, *, is_stratum: bool) -> str:
@@ -130,13 +141,8 @@ def why_open(comparison: MetricComparison, delta: float, needed: int | None, *, 
         return "There is no interval to decide on."
     limits = f"{quantity(low, 'ratio')} to {quantity(high, 'ratio')}"
     margin = quantity(delta, "share")
-    if needed is not None:
-        end = f" About {needed} blocks would decide; it has {blocks}."
-    elif is_stratum:
-        end = ""
-    else:
-        end = f" No affordable number of blocks would decide; it has {blocks}."
-    return f"{_left_open(low, high, delta).format(limits=limits, margin=margin)}{end}"
+    end = "No affordable number of blocks would decide" if needed is None else f"About {needed} blocks would decide"
+    return f"{_left_open(low, high, delta).format(limits=limits, margin=margin)} {end}; it has {blocks}."
 
 
 def _left_open(low: float, high: float, delta: float) -> str:
@@ -159,7 +165,7 @@ def _shown(report: Report) -> list[MetricComparison]:
 def _groups(report: Report, axis: Axis) -> Iterator[TileGroup]:
     verdicts = {(v.arm, v.workload, v.load): v for v in report.verdicts}
     found: dict[Place, MetricComparison] = {(c.arm, c.workload, c.load, c.stratum): c for c in _shown(report)}
-    words = {(w.arm, p.workload, p.load, p.stratum): p.word for w in report.recommendation.weighed for p in w.words}
+    words = {(w.arm, p.workload, p.load, p.stratum): p for w in report.recommendation.weighed for p in w.words}
     loads = sorted(report.manifest.loads, key=lambda p: p.level)
     arms = [arm.name for arm in report.manifest.candidates]
 
@@ -169,10 +175,10 @@ def _groups(report: Report, axis: Axis) -> Iterator[TileGroup]:
             place, verdict = (arm, workload, load.name, stratum), verdicts.get((arm, workload, load.name))
             if verdict is None or (stratum != ALL and place not in words):
                 continue
-            word = verdict.word if stratum == ALL else words[place]
-            if stratum != ALL and word is VerdictWord.INVALID:
+            said = verdict if stratum == ALL else words[place]
+            if stratum != ALL and said.word is VerdictWord.INVALID:
                 continue  # said once, with its gate, over all strata
-            lines.append(_line(report, axis, verdict, word, found.get(place), stratum=stratum))
+            lines.append(_line(report, axis, verdict, said, found.get(place)))
         return Tile(stratum, load, _address(workload, load.name, stratum), tuple(lines))
 
     for workload, strata in report.strata.items():
@@ -181,8 +187,8 @@ def _groups(report: Report, axis: Axis) -> Iterator[TileGroup]:
         counted = [line.word for row in kept for t in row for line in t.lines]
         tally = {str(w): counted.count(w) for w in VerdictWord if w in counted}
         whole = tuple(tile(workload, load, ALL) for load in loads)
-        said = {(line.arm, t.load.name): line.word for t in whole for line in t.lines}
-        mixed = any(line.word != said[line.arm, t.load.name] for row in kept for t in row for line in t.lines)
+        over_all = {(line.arm, t.load.name): line.word for t in whole for line in t.lines}
+        mixed = any(line.word != over_all[line.arm, t.load.name] for row in kept for t in row for line in t.lines)
         yield TileGroup(workload, whole, kept, tally, mixed)
 
 
@@ -190,13 +196,13 @@ def _line(
     report: Report,
     axis: Axis,
     verdict: Verdict,
-    word: VerdictWord,
+    said: Verdict | PlaceWord,
     comparison: MetricComparison | None,
-    *,
-    stratum: str,
 ) -> Line:
-    is_stratum, invalid = stratum != ALL, word is VerdictWord.INVALID
+    is_stratum, invalid, word = said is not verdict, said.word is VerdictWord.INVALID, said.word
     shown = None if invalid else comparison
+    open_word = shown is not None and word is VerdictWord.INCONCLUSIVE
+    delta = report.manifest.margins.delta
     return Line(
         arm=verdict.arm,
         word=str(word),
@@ -204,18 +210,9 @@ def _line(
         comparison=shown,
         strip=axis.strip(None) if shown is None else _strip(axis, shown, is_stratum=is_stratum),
         told=f"{verdict.arm}: {word}" + ("" if shown is None else f", {_bar(shown)}"),
-        why=_why(report, verdict, word, shown, is_stratum=is_stratum),
+        why=why_open(shown, delta, said.blocks_needed, is_stratum=is_stratum) if open_word and shown else "",
         gates=broken_gates(verdict.reasons, report.findings) if invalid and not is_stratum else (),
     )
-
-
-def _why(
-    report: Report, verdict: Verdict, word: VerdictWord, shown: MetricComparison | None, *, is_stratum: bool
-) -> str:
-    if word is not VerdictWord.INCONCLUSIVE or shown is None:
-        return ""
-    needed = None if is_stratum else verdict.blocks_needed
-    return why_open(shown, report.manifest.margins.delta, needed, is_stratum=is_stratum)
 
 
 def _strip(axis: Axis, comparison: MetricComparison, *, is_stratum: bool) -> Strip:

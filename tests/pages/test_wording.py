@@ -8,7 +8,18 @@ from app.domain.report import Estimate
 from app.figures.figure import Metric
 from app.pages.compare import CompareQuery
 from app.pages.forest import axis_for
-from app.pages.wording import METRIC_WORDS, TIMES, UNKNOWN, chance, duration, interval, number, printable, quantity
+from app.pages.wording import (
+    METRIC_WORDS,
+    TIMES,
+    UNKNOWN,
+    chance,
+    duration,
+    first_sentence,
+    interval,
+    number,
+    printable,
+    quantity,
+)
 from tests.factories_report import estimate, sample_report
 
 
@@ -82,3 +93,15 @@ def test_the_canonical_address_leaves_out_what_is_default() -> None:
 def test_a_part_that_the_report_lacks_is_named_with_those_it_has() -> None:
     with pytest.raises(NotFound, match=r"load: mid is not in this experiment \(choose one of low, high\)"):
         CompareQuery(load="mid").check(sample_report())
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "rest"),
+    [
+        ("Deploy a: it helps. It costs 1.5 s.", "Deploy a: it helps.", "It costs 1.5 s."),
+        ("Keep target-only.", "Keep target-only.", ""),
+        ("Confirm a: it helps; but it was picked. Then more.", "Confirm a: it helps.", "But it was picked. Then more."),
+    ],
+)
+def test_a_headline_is_the_claim_and_the_rest_follows(text: str, first: str, rest: str) -> None:
+    assert first_sentence(text) == (first, rest)
