@@ -53,6 +53,15 @@ class AccessService:
             raise NotAuthenticated.of("Authorization", "the token is unknown, revoked or expired", remedy)
         return principal
 
+    async def still_valid(self, principal: Principal) -> bool:
+        """Whether the credential behind a long answer would still let somebody in."""
+        kind, _, name = principal.key.partition(":")
+        async with self._database.reader() as session:
+            repository = AccessRepository(session)
+            if kind == "token":
+                return await repository.valid_token(name) is not None
+            return kind != "account" or await repository.password_of(name) is not None
+
     async def logged_in(self, login: str) -> Principal:
         """Whom a browser's login stands for; raises ``NotAuthenticated``."""
         async with self._database.reader() as session:

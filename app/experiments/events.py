@@ -4,19 +4,25 @@ Between them come live values of the run under way, which are unaudited and stor
 """
 
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from app.access.service import AccessService
+from app.db.acting import actor
 from app.db.notify import Change, Live, subscribe
 from app.db.session import Database
+from app.domain.access import Principal
 from app.errors import TooManyStreams
 from app.experiments.repository import ExperimentRepository
 
 STREAM_S = 600
 STREAMS_MAX = 32
+LOOK_AGAIN_S = 3
+"""For at most this long a stream outlives the credential that opened it."""
 OF_ONE_CLIENT_MAX = 12
 """Twice what one browser opens to a host; pages in the background have none."""
 KINDS = frozenset({"live", "log"})
@@ -34,9 +40,10 @@ class Streams:
         limit: int = STREAMS_MAX,
         of_one_client: int = OF_ONE_CLIENT_MAX,
         stream_s: float = STREAM_S,
+        look_again_s: float = LOOK_AGAIN_S,
     ) -> None:
         self._database, self._stream_s = database, stream_s
-        self._limit, self._of_one_client = limit, of_one_client
+        self._limit, self._of_one_client, self._look_again_s = limit, of_one_client, look_again_s
         # a stream leaves it however it ends, even if it never began
         self._open: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
@@ -55,16 +62,21 @@ class Streams:
         if Counter(self._open.values())[client] >= self._of_one_client:
             remedy = "close a page, or poll the experiment"
             raise TooManyStreams.of("(stream)", f"{self._of_one_client} streams of one client are in use", remedy)
-        stream = self._events(digest)
+        stream = self._events(digest, actor())
         self._open[stream] = client
         return stream
 
-    async def _events(self, digest: str) -> AsyncIterator[Event]:
+    async def _events(self, digest: str, principal: Principal) -> AsyncIterator[Event]:
+        access, looked_at_s = AccessService(self._database), time.monotonic()
         async with subscribe(self._database.url, self._stream_s, live_of=digest) as heard:
             async with self._database.reader() as session:  # after LISTEN, so that no change falls between
                 version = await ExperimentRepository(session).version(digest)
             yield _event(Change(digest, version))
             async for message in heard:
+                if time.monotonic() - looked_at_s > self._look_again_s:
+                    if not await access.still_valid(principal):
+                        return  # revoked or logged out: nothing more is told
+                    looked_at_s = time.monotonic()
                 if isinstance(message, Live):
                     if message.kind in KINDS:
                         yield {"event": message.kind, "data": message.body}

@@ -62,6 +62,8 @@ class Things:
     session: str
     trace: str
     imported: str
+    webhook: str
+    request: str
 
 
 @pytest.fixture
@@ -79,10 +81,15 @@ async def things(guarded: Guarded, database: Database) -> Things:
     )
     assert answer.status_code == 201, answer.text
     runs = (await guarded.client.get(f"/api/v1/experiments/{manifest.digest}/runs", headers=ours)).json()
+    hook = await guarded.client.post("/api/v1/webhooks", headers=ours, json={"url": "https://hooks.example/verdraft"})
+    assert hook.status_code == 201, hook.text
+    observations = f"/api/v1/runs/{runs[0]['id']}/observations"
     return Things(
         experiment=manifest.digest,
         run=runs[0]["id"],
         session=runs[0]["session_id"],
         trace=manifest.workloads[0].trace,
         imported=answer.json()["digest"],
+        webhook=hook.json()["id"],
+        request=(await guarded.client.get(observations, headers=ours)).json()["items"][0]["request_id"],
     )

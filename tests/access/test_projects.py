@@ -17,15 +17,18 @@ from tests.browser.story import Story, tell
 ROUTES = [(method, path, scopes) for path, methods, scopes in declared(create_app()) for method in sorted(methods)]
 SHARED = {"/api/v1/schemas/{name}", "/operations/accelerator"}
 """Formats and accelerators belong to no project."""
-STREAM = "/api/v1/experiments/{experiment_id}/events"
+STREAMS = ("/events", "/stream")
+"""They do not end by themselves."""
 QUERIES = {
     "/experiments/{prefix}/mismatch": "?arm=ngram-k4&block=1&mode=timed&workload=tasks&request_id=r-0",
 }
 OF_A_PROJECT = [path for method, path, _ in ROUTES if method == "GET" and "{" in path and path not in SHARED]
+BESIDE = ("/api/v1/compare", "/compare")
+"""They take experiments by their query."""
 LISTS = [
     path
     for method, path, scopes in ROUTES
-    if method == "GET" and "{" not in path and path not in PUBLIC | SHARED and Scope.ADMIN not in scopes
+    if method == "GET" and "{" not in path and path not in {*PUBLIC, *SHARED, *BESIDE} and Scope.ADMIN not in scopes
 ]
 TRACE_PATHS = ("/api/v1/traces/{digest}", "/workloads/{prefix}")
 
@@ -41,6 +44,9 @@ def address(template: str, things: Things) -> str:
         "digest": digest,
         "name": next(iter(FIGURES)),
         "format_name": "jsonl",
+        "workload": "tasks",
+        "request_id": things.request,
+        "webhook_id": things.webhook,
     }
     return re.sub(r"{(\w+)(?::\w+)?}", lambda match: known[match[1]], template) + QUERIES.get(template, "")
 
@@ -48,7 +54,7 @@ def address(template: str, things: Things) -> str:
 async def test_no_address_of_another_project_leads_anywhere(guarded: Guarded, things: Things) -> None:
     found = {}
     for path in OF_A_PROJECT:
-        answer = await guarded.client.get(address(path, things), headers=guarded.headers(THEIRS))
+        answer = await guarded.client.get(address(path, things), headers=guarded.headers(THEIRS, Scope.SUBMIT))
         if answer.status_code != 404 or CANARY in answer.text:
             found[path] = answer.status_code
     assert found == {}
@@ -58,8 +64,8 @@ async def test_the_same_addresses_lead_somewhere_for_their_own_project(guarded: 
     """Else the test above would pass for addresses that never lead anywhere."""
     answers: dict[str, int] = {}
     for path in OF_A_PROJECT:
-        if path not in {STREAM, *QUERIES}:
-            answer = await guarded.client.get(address(path, things), headers=guarded.headers(OURS))
+        if path not in QUERIES and not path.endswith(STREAMS):
+            answer = await guarded.client.get(address(path, things), headers=guarded.headers(OURS, Scope.SUBMIT))
             answers[path] = answer.status_code
     assert {path: status for path, status in answers.items() if status != 200} == {}
 
@@ -77,6 +83,8 @@ def changes(things: Things) -> Iterator[tuple[str, str, dict[str, object]]]:
     yield "POST", f"{experiment}/cancel", {}
     yield "PATCH", experiment, {"tags": ["x"]}
     yield "DELETE", f"/api/v1/imports/{things.imported}", {}
+    yield "DELETE", f"/api/v1/webhooks/{things.webhook}", {}
+    yield "POST", f"/api/v1/webhooks/{things.webhook}/ping", {}
 
 
 async def test_nothing_of_another_project_can_be_changed(guarded: Guarded, things: Things) -> None:
@@ -93,7 +101,7 @@ async def test_nothing_of_another_project_can_be_changed(guarded: Guarded, thing
 async def test_no_list_tells_of_another_project(guarded: Guarded, things: Things) -> None:
     told, ours = [], []
     for path in LISTS:
-        theirs = await guarded.client.get(path, headers=guarded.headers(THEIRS))
+        theirs = await guarded.client.get(path, headers=guarded.headers(THEIRS, Scope.SUBMIT))
         assert theirs.status_code == 200, (path, theirs.text)
         if CANARY in theirs.text or things.experiment[:12] in theirs.text or things.trace[:12] in theirs.text:
             told.append(path)
@@ -120,6 +128,14 @@ async def test_a_comparison_with_another_projects_experiment_is_refused(
         headers={**guarded.headers(THEIRS, Scope.SUBMIT), "content-type": "application/json"},
     )
     assert beside.status_code in {404, 422}
+
+
+async def test_nothing_stands_beside_another_projects_experiment(guarded: Guarded, things: Things) -> None:
+    for path in BESIDE:
+        query = {"of": [things.experiment, "0" * 64]}
+        answer = await guarded.client.get(path, params=query, headers=guarded.headers(THEIRS))
+        assert answer.status_code == 404 or CANARY not in answer.text, (path, answer.text)
+        assert CANARY not in answer.text
 
 
 async def test_an_administrator_sees_every_project(guarded: Guarded, things: Things) -> None:

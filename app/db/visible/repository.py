@@ -14,6 +14,7 @@ from app.db.acting import visible_project
 from app.db.models import (
     ArtifactRow,
     BlockRow,
+    CaseIndexRow,
     ExperimentRow,
     ImportedResultRow,
     ReportRow,
@@ -21,9 +22,10 @@ from app.db.models import (
     SessionRow,
     TraceRow,
 )
+from app.db.webhook_models import WebhookRow
 
 _PROJECT: Final = "visible_project"
-_OWNED: Final = (ExperimentRow, ImportedResultRow)
+_OWNED: Final = (ExperimentRow, ImportedResultRow, WebhookRow)
 
 
 class VisibleSession(Session):
@@ -67,6 +69,7 @@ def _belonging(project: str) -> list[Any]:
         (SessionRow, SessionRow.block_id.in_(blocks)),
         (RunRow, RunRow.session_id.in_(sessions)),
         (ReportRow, ReportRow.experiment.in_(experiments)),
+        (CaseIndexRow, CaseIndexRow.experiment.in_(experiments)),
         (ArtifactRow, ArtifactRow.session_id.in_(sessions) | ArtifactRow.run_id.in_(runs)),
     ]
     return [with_loader_criteria(row, criterion, include_aliases=True) for row, criterion in rows]
