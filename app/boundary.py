@@ -26,7 +26,9 @@ from app.errors import (
 
 BODY_MAX = 1 << 20
 TRACE_MAX = 64 << 20
-UPLOAD_PATHS = frozenset({"/api/v1/traces", "/api/v1/imports", "/workloads/new", "/workloads/new/preview"})
+UPLOAD_PATHS = frozenset(
+    {"/api/v1/traces", "/api/v1/imports", "/workloads/new", "/workloads/new/preview", "/imports/new"}
+)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 TOKEN_NAMES = frozenset({"access_token", "api_key", "apikey", "auth_token", "token", "authorization", "password"})

@@ -73,6 +73,12 @@ class EvidenceService:
         async with self._database.reader() as session:
             return await EvidenceViews(session).traces()
 
+    async def trace_page(self, cursor: str | None, limit: int) -> tuple[list[TraceRead], str | None]:
+        """As many, newest first, and the cursor of what follows."""
+        async with self._database.reader() as session:
+            found = await EvidenceViews(session).trace_page(cursor, limit + 1)
+        return found[:limit], found[limit - 1].digest if len(found) > limit else None
+
     async def trace(self, digest: str) -> TraceRead:
         """One trace; raises ``NotFound``."""
         async with self._database.reader() as session:

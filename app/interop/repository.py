@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -48,6 +48,17 @@ class ImportRepository:
         if experiment_id is not None:
             query = query.where(ImportedResultRow.experiment_id == experiment_id)
         return [_read(row) for row in await self._session.scalars(query)]
+
+    async def page(self, after: str | None, limit: int) -> list[ImportRead]:
+        """Newest first, those that follow the result ``after``; raises ``NotFound`` for one that is not there."""
+        row, place = ImportedResultRow, (ImportedResultRow.created_at, ImportedResultRow.digest)
+        query = select(row).order_by(*(column.desc() for column in place)).limit(limit)
+        if after is not None:
+            last = (await self._session.execute(select(*place).where(row.digest == after))).one_or_none()
+            if last is None:
+                raise NotFound.of("cursor", "it points to no imported file", "start again without a cursor")
+            query = query.where(tuple_(*place) < tuple_(*last))
+        return [_read(found) for found in await self._session.scalars(query)]
 
     async def remove(self, digest: str) -> None:
         """Forget a result; raises ``NotFound``."""

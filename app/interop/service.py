@@ -57,6 +57,12 @@ class ImportService:
         async with self._database.reader() as session:
             return await ImportRepository(session).all()
 
+    async def page(self, cursor: str | None, limit: int) -> tuple[list[ImportRead], str | None]:
+        """As many, newest first, and the cursor of what follows."""
+        async with self._database.reader() as session:
+            found = await ImportRepository(session).page(cursor, limit + 1)
+        return found[:limit], found[limit - 1].digest if len(found) > limit else None
+
     async def of_experiment(self, reference: str) -> list[ImportRead]:
         """Those beside an experiment; raises ``NotFound``."""
         async with self._database.reader() as session:

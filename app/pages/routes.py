@@ -23,6 +23,7 @@ from app.pages.decided import decided
 from app.pages.delivered import delivered
 from app.pages.failing import failure_groups
 from app.pages.form_routes import router as forms
+from app.pages.import_routes import router as imports
 from app.pages.index_routes import router as index
 from app.pages.live_routes import router as streams
 from app.pages.operations import router as operations
@@ -46,6 +47,7 @@ router = APIRouter(
     dependencies=[needs(Scope.READ)],
 )
 router.include_router(index)
+router.include_router(imports)
 router.include_router(workloads)
 router.include_router(operations)
 router.include_router(case_pages)

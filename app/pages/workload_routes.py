@@ -14,6 +14,7 @@ from app.access.gate import needs
 from app.domain.access import Scope
 from app.domain.errors import DomainError, FieldProblem
 from app.domain.refusals import field_problems
+from app.domain.vocabulary import Sha256
 from app.pages import guard
 from app.pages.page_route import PageRoute, Source
 from app.pages.views import page
@@ -24,6 +25,7 @@ from app.workloads.readers.registry import FORMATS
 from app.workloads.uploading import EXAMPLES, Upload, UploadWish, read_upload, tokenizers
 
 FIELDS_MAX = 20
+SHOWN = 50
 _WISH = TypeAdapter(UploadWish)
 
 Prefix = Annotated[str, Path(pattern=r"^[0-9a-f]{12,64}$")]
@@ -32,9 +34,10 @@ router = APIRouter(route_class=PageRoute, default_response_class=HTMLResponse, i
 
 
 @router.get("/workloads")
-async def list_workloads(request: Request, source: Source) -> Response:
-    """Every stored workload."""
-    return page(request, "workloads.html", {"traces": await source.evidence.traces()})
+async def list_workloads(request: Request, source: Source, cursor: Sha256 | None = None) -> Response:
+    """The stored workloads, newest first."""
+    traces, following = await source.evidence.trace_page(cursor, SHOWN)
+    return page(request, "workloads.html", {"traces": traces, "following": following, "cursor": cursor})
 
 
 @router.get("/workloads/new")

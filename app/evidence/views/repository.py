@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models import (
@@ -38,6 +38,17 @@ class EvidenceViews:
     async def traces(self) -> list[TraceRead]:
         """Every trace, newest first."""
         query = select(TraceRow).order_by(TraceRow.created_at.desc(), TraceRow.digest)
+        return [_trace(row) for row in await self._session.scalars(query)]
+
+    async def trace_page(self, after: str | None, limit: int) -> list[TraceRead]:
+        """Newest first, those that follow the trace ``after``; raises ``NotFound`` for one that is not there."""
+        place = (TraceRow.created_at, TraceRow.digest)
+        query = select(TraceRow).order_by(*(column.desc() for column in place)).limit(limit)
+        if after is not None:
+            last = (await self._session.execute(select(*place).where(TraceRow.digest == after))).one_or_none()
+            if last is None:
+                raise NotFound.of("cursor", "it points to no workload", "start again without a cursor")
+            query = query.where(tuple_(*place) < tuple_(*last))
         return [_trace(row) for row in await self._session.scalars(query)]
 
     async def trace(self, digest: str) -> TraceRead:
