@@ -57,6 +57,8 @@ class Bench:
     held: Held
     client: ReplayClient
     recorder: Recorder
+    client_range_path: Path
+    """What the calibration of this host's client left, if it was ever calibrated."""
     live_url: str | None
     """The database through which pages are told of the run under way; ``None``: they are not."""
 

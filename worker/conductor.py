@@ -26,6 +26,7 @@ from app.settings import Settings
 from worker import accelerators
 from worker.accelerators import AcceleratorBusy, Accelerators, AcceleratorUnfit, Held
 from worker.bench import Bench, Interrupted
+from worker.calibrated import FILE_NAME as CLIENT_RANGE_FILE
 from worker.cores import split_cores
 from worker.diagnosing import diagnose_block
 from worker.engine.server import EngineLeftBehind
@@ -169,6 +170,7 @@ async def _tell(settings: Settings, database: Database, block: ClaimedBlock, hel
             cores=split_cores(settings.processor_places),
             held=held,
             client=client,
+            client_range_path=settings.home / CLIENT_RANGE_FILE,
             recorder=Recorder(database, block, ArtifactStore(settings.artifacts), patience_s=settings.self_fence_s),
             live_url=settings.database_url.get_secret_value() if settings.live else None,
         )

@@ -14,6 +14,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from app.db.notify import LiveSender
+from app.domain.client_range import CLIENT_RANGE
 from app.domain.evidence import Failure
 from app.domain.lifecycle import SessionState
 from app.domain.memory import MemoryBreakdown
@@ -158,6 +159,8 @@ async def _describe(bench: Bench, serving: Serving, configuration: Configuration
     """Archive the start-up log as it is now, with what the server says that it resolved."""
     server = serving.server
     await serving.telemetry.sample()  # from then on it knows its devices
+    if bench.client_range_path.exists():  # a host that was never calibrated has none
+        await bench.recorder.archive(CLIENT_RANGE, bench.client_range_path, session_id=serving.session_id)
     facts = SessionFacts(
         startup_ns=server.startup_ns or None,
         argv=server.spec.argv,

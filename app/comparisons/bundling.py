@@ -11,23 +11,25 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.artifacts.store import ArtifactStore
 from app.bundle.index import ArtifactLine, RunIndex
 from app.bundle.writing import BundleWriter
+from app.domain.client_range import CLIENT_RANGE
 from app.evidence.packing import unpack_lines
 from app.evidence.repository import EvidenceRepository, RunRecord
 from app.evidence.schemas import ArtifactRead
 
 STARTUP_LOG = "startup-log"
+ALWAYS = frozenset({STARTUP_LOG, CLIENT_RANGE})
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What goes along beside the evidence: start-up logs always, everything else on demand."""
+    """What goes along beside the evidence: start-up logs and the client's calibration always, all else on demand."""
 
     store: ArtifactStore
     with_raw: bool = False
 
     def includes(self, artifact: ArtifactRead) -> bool:
         """Whether the file is asked for, and here."""
-        return (self.with_raw or artifact.kind == STARTUP_LOG) and self.store.has(artifact.sha256)
+        return (self.with_raw or artifact.kind in ALWAYS) and self.store.has(artifact.sha256)
 
 
 async def spool(

@@ -13,6 +13,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, computed_field
 from app.domain.vocabulary import NS_PER_MS, Sha256
 
 RANGE_FORMAT: Final = "verdraft/client-range/v0"
+CLIENT_RANGE: Final = "client-range"
+"""The artifact's kind, of each session on a host that was calibrated."""
 LATENESS_MAX_NS: Final = NS_PER_MS
 LATENESS_SHARE_MAX: Final = 0.02
 """Of the median time to the first token; the larger of the two limits applies."""

@@ -62,6 +62,7 @@ def store_logs(artifacts: Path) -> dict[str, Artifact]:
     for kind, text in (
         ("startup-log", b"\x1b[31mINFO\x1b[0m ready"),
         ("engine-log", b"INFO\x1b[0m ready\x07\nsecond line\n"),
+        ("client-range", b'{"format":"verdraft/client-range/v0"}'),
     ):
         log = artifacts.parent / kind
         log.write_bytes(text)
@@ -230,10 +231,10 @@ async def test_a_bundle_verifies_and_has_its_start_up_logs(
     assert found.root == root_of(path) == answer.headers["Verdraft-Root"]
     assert (found.experiment, found.accelerator) == (measured.rpartition("/")[2], "cpu")
     assert (found.runs, found.observations) == (4, 8)
-    assert included(path, tmp_path / "plain") == {"startup-log"}
+    assert included(path, tmp_path / "plain") == {"startup-log", "client-range"}
     path.write_bytes((await client.get(f"{measured}/bundle", params={"with_raw": True})).content)
     assert verify(path).problems == ()
-    assert included(path, tmp_path / "raw") == {"startup-log", "engine-log"}
+    assert included(path, tmp_path / "raw") == {"startup-log", "engine-log", "client-range"}
 
 
 def included(bundle: Path, place: Path) -> set[str]:

@@ -1,28 +1,55 @@
 """What is kept of every server's start, and that a pair which differs in more than speculation is caught and named."""
 
+import io
 import shutil
 from typing import Any
 
 import pytest
 
+from app.artifacts.store import ArtifactStore
+from app.domain.client_range import CLIENT_RANGE
 from app.domain.engine_version import PER_REQUEST_SPECULATION_FLAG
 from app.domain.lifecycle import RunState
+from app.domain.manifest import Manifest
 from app.domain.report import build_report
 from app.domain.startup import CanaryFacts, ConfigSource
 from app.domain.vocabulary import FailureClass, VerdictWord
+from app.evidence.repository import EvidenceRepository
 from tests.fakes.runtime import make_fake_runtime
-from tests.worker.conduct import PlaceMaker
+from tests.worker.conduct import Place, PlaceMaker
+from worker.calibrated import FILE_NAME
 from worker.identity import inspect_runtime
+
+CALIBRATION = b'{"format":"verdraft/client-range/v0","cells":[]}'
+
+
+async def calibrations(here: Place, manifest: Manifest) -> list[bytes]:
+    """What each session kept of its host's calibration."""
+    async with here.database.reader() as session:
+        repository = EvidenceRepository(session)
+        ids = [key for key, _ in await repository.session_records(manifest.digest)]
+        kept = [artifact for _, artifact in await repository.artifacts(ids, [])]
+    store = ArtifactStore(here.settings.artifacts)
+    found: list[bytes] = []
+    for artifact in kept:
+        if artifact.kind == CLIENT_RANGE:
+            file = io.BytesIO()
+            store.copy(artifact.sha256, file)
+            found.append(file.getvalue())
+    return found
 
 
 async def test_start_up_is_archived_with_its_source_and_its_warnings(place: PlaceMaker) -> None:
     here = place(warns={"ngram": ["Defaulted num_speculative_tokens to 4 for suffix decoding."]})
+    here.settings.home.mkdir(parents=True)
+    (here.settings.home / FILE_NAME).write_bytes(CALIBRATION)
     manifest = await here.submit()
     await here.conduct()
 
     evidence = await here.evidence(manifest)
     ngram = next(s for s in evidence.sessions if s.arm == "ngram-k4")
     target = next(s for s in evidence.sessions if s.arm == "target-only")
+    assert await calibrations(here, manifest) == [CALIBRATION] * len(evidence.sessions)
     assert ngram.config_source is ConfigSource.SERVER_INFO
     assert ngram.resolved_config["env.VLLM_USE_V2_MODEL_RUNNER"] == "0"
     assert ngram.resolved_config["engine.model_runner"] == "V1"
@@ -46,6 +73,7 @@ async def test_a_failed_start_has_the_configuration_of_its_log(place: PlaceMaker
     assert failed.resolved_config["speculative_config.num_spec_tokens"] == "4"
     assert failed.resolved_config["args.speculative_config.method"] == "ngram"
     assert failed.canary is None
+    assert await calibrations(here, manifest) == [], "a host that was never calibrated has none"
 
 
 async def test_a_server_without_a_document_is_compared_by_its_log(place: PlaceMaker) -> None:
