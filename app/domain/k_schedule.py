@@ -25,6 +25,7 @@ from app.domain.pairing import CompleteBlocks
 from app.domain.preflight.methods import FIXED_LENGTH
 from app.domain.startup import ConfigSource
 from app.domain.verdict import Verdict
+from app.domain.verdict_words import VERBS
 from app.domain.vocabulary import BASELINE_ARM, VerdictWord
 
 KEY: Final = "num_speculative_tokens_per_batch_size"
@@ -160,8 +161,8 @@ def _best(known: _Known, arms: Sequence[Arm], workload: str, load: str) -> tuple
     helping = [arm for arm in arms if words[arm.name] is VerdictWord.HELPS]
     if not helping:
         useless = {VerdictWord.HURTS, VerdictWord.EQUIVALENT}
-        said = ", ".join(f"{name} {word}" for name, word in words.items())
-        return (0, said) if words and set(words.values()) <= useless else (None, f"undecided: {said}")
+        said = ", ".join(f"{name} {VERBS[word]}" for name, word in words.items() if word is not None)
+        return (0, said) if words and set(words.values()) <= useless else (None, f"no k is shown to be right: {said}")
     ratios = {arm.name: known.log_ratios[Condition(arm.name, workload, load)] for arm in helping}
     fastest = max(helping, key=lambda arm: known.speed[Condition(arm.name, workload, load)])
     confidence = bonferroni(known.manifest.margins.confidence, (len(arms) - 1) * len(known.manifest.loads))
@@ -171,8 +172,8 @@ def _best(known: _Known, arms: Sequence[Arm], workload: str, load: str) -> tuple
         against = block_ratio(differences, confidence)
         if arm is fastest or (against.high is not None and against.high >= 1):
             lighter = "" if arm is fastest else f", and is not shown to be slower than {fastest.name}"
-            return arm.k, f"{arm.name} HELPS{lighter}"
-    return fastest.k, f"{fastest.name} HELPS"
+            return arm.k, f"{arm.name} helps{lighter}"
+    return fastest.k, f"{fastest.name} helps"
 
 
 def _lacking(known: _Known, arms: Sequence[Arm]) -> str:

@@ -201,7 +201,7 @@ def test_an_undecided_load_widens_the_bracket() -> None:
     found = schedule(world)
     middle = next(point for point in found.at if point.load == "middle")
     assert middle.k is None
-    assert middle.why.startswith("undecided")
+    assert middle.why == "no k is shown to be right: k8 is undecided"
     assert [(b.above, b.below) for b in found.brackets] == [(3, 10)]
 
 
