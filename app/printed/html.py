@@ -19,9 +19,12 @@ thead { display: table-header-group; }
 tr { break-inside: avoid; }
 h2 { break-after: avoid; border-top: 2px solid #111; padding-top: .5em; }
 pre { white-space: pre-wrap; border: 1px solid #bbb; padding: .5em; }
+.scroll { overflow-x: auto; }
 @page { margin: 15mm; }
-@media print { body { font-size: 8pt; max-width: none; margin: 0; } }
+@media print { .scroll { overflow: visible; } body { font-size: 8pt; max-width: none; margin: 0; } }
 """
+_SCROLLS: Final = '<div class="scroll" tabindex="0"><table>'
+"""A wide table scrolls by itself, by keyboard too; no text can hold a tag of its own."""
 POLICY: Final = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     f"style-src 'sha256-{base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
@@ -32,6 +35,7 @@ POLICY: Final = (
 def printable(report: Report) -> str:
     """The whole file."""
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown(report))
+    body = body.replace("<table>", _SCROLLS).replace("</table>", "</table></div>")
     title = html.escape(plain(report.name))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
