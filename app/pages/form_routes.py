@@ -110,6 +110,7 @@ async def follow_form(request: Request, source: Source) -> Response:
         "yaml": None if sheet.pasted else sheet.text,
         "form": fragment("_guided.html", context | {"form": _plain(form)}) if follows and not sheet.unshown else None,
         "look": fragment("_look.html", context),
+        "price": fragment("_price.html", context),
         "unshown": fragment("_unshown.html", context),
         "problems": form.problems,
         "beside": [b.model_dump(mode="json") for b in form.beside],

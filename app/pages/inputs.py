@@ -120,7 +120,7 @@ def _parts(text: str) -> list[str]:
 def words_of(name: str) -> str:
     """What stands below an input: its range, and what holds where it is left empty."""
     asked = input_of(name)
-    parts = [range_of(name), f"empty: {asked.default}" if asked.default and asked.kind is not Kind.SWITCH else ""]
+    parts = [range_of(name), f"empty: {asked.default}" if asked.default and not asked.options else ""]
     if asked.grid and asked.kind is Kind.NUMBER:
         parts.append("several (2, 4, 8) make an arm of each")
     return "; ".join(part for part in parts if part)

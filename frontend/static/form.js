@@ -6,7 +6,7 @@ import { begin, drop, keep } from "./drafts.js";
 
 /** @typedef {"form" | "paste"} Side */
 /** @typedef {{ input: string, outcome: string, words: string }} Beside */
-/** @typedef {{ yaml: string | null, form: string | null, look: string, unshown: string,
+/** @typedef {{ yaml: string | null, form: string | null, look: string, price: string, unshown: string,
  *   problems: [string, string][], beside: Beside[] }} Answer */
 
 const WAIT_MS = 350;
@@ -218,8 +218,10 @@ function showForm(answer) {
 /** @param {Answer} answer */
 function showLook(answer) {
   const look = byId("look");
-  if (!look) return;
+  const price = byId("price");
+  if (!look || !price) return;
   look.innerHTML = answer.look;
+  price.innerHTML = answer.price;
   look.setAttribute("aria-busy", "false");
   place(answer.problems, answer.beside);
   const found = answer.problems.length;

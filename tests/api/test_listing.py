@@ -5,9 +5,12 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from app.db.session import Database
 from app.experiments.repository import ExperimentRepository
+from app.settings import Settings
+from tests.browser.story import Story, tell
 from tests.factories import BASELINE, make_manifest
 
 EXPERIMENTS = "/api/v1/experiments"
@@ -153,3 +156,23 @@ async def test_a_cursor_to_nothing_is_not_found(client: httpx.AsyncClient) -> No
 
 async def test_tags_of_nothing_are_not_found(client: httpx.AsyncClient) -> None:
     assert (await client.patch(f"{EXPERIMENTS}/{'f' * 64}", json={"archived": True})).status_code == 404
+
+
+async def test_verdicts_are_found_once_the_report_was_asked_for_and_only_while_they_hold(
+    client: httpx.AsyncClient, database: Database, settings: Settings
+) -> None:
+    manifest = await tell(database, Story(blocks=2, planned=2), settings.artifact_root)
+    word = (await client.get(f"{EXPERIMENTS}/{manifest.digest}/report")).json()["verdicts"][0]["word"]
+    unknown = (await client.get(EXPERIMENTS, params={"word": word})).json()
+    assert (unknown["items"], unknown["unweighed"]) == ([], 1)
+    await client.get("/", params={"word": word})
+    known = (await client.get(EXPERIMENTS, params={"word": word})).json()
+    assert (known["total"], known["unweighed"]) == (1, 0)
+    (item,) = known["items"]
+    assert sum(v["count"] for v in item["verdicts"]) == 8
+    assert {v["word"] for v in item["verdicts"]} >= {word}
+    async with database.transaction() as session:
+        await session.execute(text("""UPDATE report SET glance = jsonb_set(glance, '{analysis}', '"0.0"')"""))
+    stale = (await client.get(EXPERIMENTS, params={"word": word})).json()
+    assert (stale["items"], stale["unweighed"]) == ([], 1)
+    assert (await client.get(f"{EXPERIMENTS}/{manifest.digest}")).json()["verdicts"] is None

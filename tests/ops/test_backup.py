@@ -39,6 +39,7 @@ async def measured(database: Database, settings: Settings, tmp_path: Path) -> st
         evidence, sessions = EvidenceRepository(session), SessionRepository(session)
         await evidence.store_trace(make_trace())
         await ExperimentRepository(session).add(manifest)
+        await ExperimentRepository(session).shelve(manifest.digest, ["kept"], archived=True)
         block = await claim_block(session, "worker-1")
         assert block is not None
         session_id = await sessions.start_session(block.id, block.fence, "target-only", 0)
@@ -72,12 +73,14 @@ async def _shown(settings: Settings, experiment: str) -> list[bytes]:
         path = f"/api/v1/experiments/{experiment}"
         run = (await client.get(f"{path}/runs")).json()[0]
         paths = (
+            "/api/v1/experiments?tag=kept&archived=only",
             f"{path}/report",
             f"/api/v1/runs/{run['id']}/observations",
             f"/api/v1/sessions/{run['session_id']}/log",
         )
         answers = [await client.get(p) for p in paths]
     assert {answer.status_code for answer in answers} == {httpx.codes.OK}
+    assert answers[0].json()["total"] == 1
     return [answer.content for answer in answers]
 
 
