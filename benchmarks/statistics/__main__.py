@@ -11,20 +11,20 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.statistics import acceptance, latencies, looks, queues, verdicts
+from benchmarks.statistics import acceptance, latencies, looks, noise, queues, verdicts
 from benchmarks.statistics.figures import Figure, markdown, table
 
 MARK = "calibrate-statistics"
 BLOCKS = (3, 5, 8)
 SEED = 20_261_130
-FULL = {"latencies": 10_000, "acceptance": 10_000, "verdicts": 20_000, "looks": 20_000, "queues": 100}
+FULL = {"latencies": 10_000, "acceptance": 10_000, "verdicts": 20_000, "looks": 20_000, "noise": 20_000, "queues": 100}
 
 
 def main(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the experiments, for a look.")] = False,
     only: Annotated[
-        str | None, typer.Option(help="`latencies`, `acceptance`, `verdicts`, `looks` or `queues`.")
+        str | None, typer.Option(help="`latencies`, `acceptance`, `verdicts`, `looks`, `noise` or `queues`.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of all worlds.")] = SEED,
     to: Annotated[Path | None, typer.Option("--markdown", help="Replace the section in this document.")] = None,
@@ -54,6 +54,8 @@ def _part(name: str, size: int, seed: int) -> Iterator[Figure]:
             yield from verdicts.figures(size, BLOCKS, seed)
         case "looks":
             yield from looks.figures(size, seed)
+        case "noise":
+            yield from noise.figures(size, seed)
         case _:
             yield from queues.figures(size, BLOCKS, seed)
 

@@ -13,6 +13,7 @@ from scipy import special, stats
 
 from app.domain.looks import PlannedLook
 from app.domain.paired import bonferroni
+from app.domain.power import detectable_in_sds
 from app.domain.statistics import CONFIDENCE, QUANTILE_METHOD, Floats
 from app.domain.vocabulary import VerdictWord
 
@@ -53,6 +54,12 @@ def words(log_ratios: Floats, *, delta: float, confidence: float = CONFIDENCE) -
     np.put_along_axis(claimed, order, going_on, axis=-1)
     word = np.where(inside < beyond, VerdictWord.EQUIVALENT, np.where(centre > 0, VerdictWord.HELPS, VerdictWord.HURTS))
     return np.where(claimed, word, VerdictWord.INCONCLUSIVE)
+
+
+def aa_detectable(log_ratios: Floats) -> Floats:
+    """``host_noise.HostNoise.detectable``: experiments x conditions x blocks to its noisiest condition's."""
+    worst = log_ratios.std(-1, ddof=1).max(-1)
+    return np.expm1(worst * detectable_in_sds(log_ratios.shape[-1]))
 
 
 class Stopped(NamedTuple):

@@ -7,6 +7,7 @@ import pytest
 
 from app.domain.finding import find, sharing
 from app.domain.looks import spending
+from app.domain.paired import minimum_detectable_effect
 from app.domain.statistics import quantile, quantile_over_runs, t_interval
 from app.domain.vocabulary import VerdictWord
 from benchmarks.statistics import twins
@@ -49,6 +50,14 @@ def test_the_words_of_a_family(sd: float) -> None:
         assert list(said[row]) == alone
     if sd < 0.1:
         assert len(set(said.ravel())) > 2
+
+
+def test_what_an_a_a_experiment_calls_detectable() -> None:
+    """Of the noisiest condition, as the product takes it from a report's comparisons."""
+    drawn = np.random.default_rng(7).normal(0, 0.04, (10, 4, 5))
+    for row, members in enumerate(drawn):
+        each = [minimum_detectable_effect(list(m)) for m in members]
+        assert twins.aa_detectable(drawn)[row] == pytest.approx(max(e for e in each if e is not None))
 
 
 @pytest.mark.parametrize("sd", [0.03, 0.05])
