@@ -85,6 +85,10 @@ format: ## Format the code
 	@$(BIN)/ruff check --fix-only --quiet . || true
 	@$(BIN)/ruff format .
 
+.PHONY: screenshots
+screenshots: setup chromium ## Pictures of every page for docs/pages.md, from made-up experiments (ARGS='--only running,compare')
+	@$(BIN)/python -m scripts.screenshots $(ARGS)
+
 .PHONY: schemas
 schemas: ## Write the JSON Schemas of the formats anew
 	@$(BIN)/python -m app.schemas

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
 import pytest
@@ -17,13 +16,13 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from app.db.notify import Live, LiveSender
 from app.db.session import Database
-from app.domain.live import LiveDevice, LiveLog, LivePicture, LivePoint, LiveRun
 from app.domain.manifest import Manifest
 from app.experiments.events import Streams
 from app.main import create_app
 from app.settings import Settings
 from tests.browser.conftest import PATIENCE_MS
 from tests.browser.story import Story, tell
+from tests.browser.story_live import told_log, told_picture
 from tests.browser.test_access import _violations
 
 pytestmark = pytest.mark.browser
@@ -31,7 +30,6 @@ pytestmark = pytest.mark.browser
 T = TypeVar("T")
 
 NARROW_PX = 360
-LOG = ("INFO \x1b[32mloading\x1b[0m <script>alert(1)</script>", "WARNING the cache is small")
 
 
 @dataclass
@@ -120,44 +118,6 @@ def tabs(browser: Browser, service: Service) -> Iterator[BrowserContext]:
     assert wrong == []
 
 
-def picture(finished: int, *, tokens_per_s: float = 812.0) -> Live:
-    points = tuple(LivePoint(float(s), 3, s % 2, 40.0 * s if s % 7 else None, 0.6, 0.01 * s) for s in range(30))
-    run = LiveRun(
-        workload="tasks",
-        load="low",
-        attempt=1,
-        requests=24,
-        elapsed_s=29.5,
-        finished=finished,
-        failed=1,
-        running=3,
-        waiting=2,
-        tokens_per_s=tokens_per_s,
-        kv_cache_usage=0.31,
-        ttft_ms=31.2,
-        tpot_ms=5.25,
-        drafted=4000,
-        acceptance=0.62,
-        by_position=(0.81, 0.66, 0.52, 0.41),
-        history=points,
-    )
-    device = LiveDevice(name="GPU-0000-<b>", utilization_perc=87, memory_used_bytes=61e9, power_w=512, temperature_c=61)
-    told = LivePicture(
-        block=0,
-        arm="ngram-k4",
-        at=datetime.now(UTC),
-        run=run,
-        devices=(device,),
-        engine_rss_bytes=3.1e9,
-        engine_cores=1.9,
-    )
-    return Live("live", told.model_dump_json())
-
-
-def log(*lines: str) -> Live:
-    return Live("log", LiveLog(block=0, arm="ngram-k4", lines=lines).model_dump_json())
-
-
 def open_page(tabs: BrowserContext, service: Service, manifest: Manifest) -> Page:
     """The experiment's page with its stream open."""
     before = service.streams
@@ -188,7 +148,7 @@ def test_live_values_and_the_log_come_without_a_reload(service: Service, tabs: B
     page = open_page(tabs, service, manifest)
     now = page.get_by_role("region", name="Now live, not evidence")
     expect(now).to_contain_text("shows here within two seconds")
-    service.send(manifest, picture(7), log(*LOG))
+    service.send(manifest, told_picture(7), told_log())
     expect(now).to_contain_text("7/24")
     expect(now).to_contain_text("✕ 1 failed")
     expect(now).to_contain_text("812 tokens/s")
@@ -200,10 +160,10 @@ def test_live_values_and_the_log_come_without_a_reload(service: Service, tabs: B
     tail = page.get_by_label("End of the engine's log")
     expect(tail).to_contain_text("loading <script>alert(1)</script>")
     assert "\x1b" not in tail.inner_text()
-    service.send(manifest, picture(8))
+    service.send(manifest, told_picture(8))
     expect(now).to_contain_text("8/24")
     expect(now.get_by_role("region", name="Numbers of the live charts")).to_be_visible()  # what was opened stays open
-    service.send(manifest, Live("live", '{"of": "another version"}'), picture(9))
+    service.send(manifest, Live("live", '{"of": "another version"}'), told_picture(9))
     expect(now).to_contain_text("9/24")
 
 
@@ -235,7 +195,7 @@ def test_what_failed_is_explained_with_what_to_do(service: Service, tabs: Browse
     page.go_back()
     expect(failed).to_be_visible()
     wait_until(page, lambda: service.streams == 1)
-    service.send(manifest, picture(5))
+    service.send(manifest, told_picture(5))
     expect(page.get_by_text("5/24")).to_be_visible()
 
 
@@ -262,7 +222,7 @@ def test_a_restart_of_the_service_is_survived_and_said(service: Service, tabs: B
     service.start()
     expect(page.locator("#connection")).to_be_hidden()
     wait_until(page, lambda: service.streams == 1)
-    service.send(manifest, picture(11))
+    service.send(manifest, told_picture(11))
     expect(page.get_by_text("11/24")).to_be_visible()
     assert page.evaluate("window.kept"), "the page was loaded anew"
 
@@ -297,7 +257,7 @@ def test_many_tabs_are_all_usable(service: Service, tabs: BrowserContext) -> Non
         opened.append(open_page(tabs, service, manifest))
     hide(opened[0], hidden=False)
     wait_until(opened[0], lambda: service.streams == 2)
-    service.send(manifest, picture(13))
+    service.send(manifest, told_picture(13))
     for page in (opened[0], opened[-1]):
         expect(page.get_by_text("13/24")).to_be_visible()
 
@@ -338,7 +298,7 @@ def test_a_running_experiment_is_for_everyone(
     manifest = service.tell(Story(blocks=1, stop=3, failing_arm="draft-k4"))
     page = open_page(tabs, service, manifest)
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    service.send(manifest, picture(7), log(*LOG))
+    service.send(manifest, told_picture(7), told_log())
     expect(page.get_by_text("7/24")).to_be_visible()
     page.get_by_text("The numbers of these charts").click()
     page.get_by_text("The engine's log, as it is written").click()
