@@ -67,7 +67,7 @@ async def test_neither_secrets_nor_private_prompts_are_anywhere(
         assert parse_trace(trace).header.name.encode() in dumped(required.database_url.get_secret_value())
         assert CANARY.encode() in prompts
         return
-    broker = redis.Redis.from_url(redis_url.partition("?")[0])
+    broker = redis.Redis.from_url(redis_url.partition("?")[0].replace("redis+socket", "unix"))
     places = {
         "database": dumped(required.database_url.get_secret_value()),
         "log": caplog.text.encode(),
