@@ -69,12 +69,12 @@ def acceptance_map(report: Report, view: View) -> Figure:
     drafting = [a.name for a in report.manifest.arms if any(at.row.arm == a.name for at in _told(report))]
     rows = [r for r in report.results if view.keeps(r) and r.arm in drafting]
     cells = [(r, at) for r in rows for at in _at_positions(r) or [None]]
-    places = [(arm, w) for arm in drafting for w in report.strata if any((r.arm, r.workload) == (arm, w) for r in rows)]
+    places = [(arm, w) for w in report.strata for arm in drafting if any((r.arm, r.workload) == (arm, w) for r in rows)]
     tallest = max((sum((r.arm, r.workload) == place for r in rows) for place in places), default=1)
     frame = Frame(
         "acceptance_map",
         tuple(f"{arm} · {w}" for arm, w in places),
-        2 if len(places) > 1 else 1,
+        _abreast(max(len(drafting), 1)),
         POSITION,
         "",
         x_axis={"dtick": 1, "showgrid": False, "zeroline": False},
@@ -94,6 +94,11 @@ def acceptance_map(report: Report, view: View) -> Figure:
         height_px=frame.height_px,
         draw=lambda: _map(report, frame, places, rows),
     )
+
+
+def _abreast(arms: int) -> int:
+    """Panels beside each other share their rows, which are one workload's: so many that each workload begins a line."""
+    return next(columns for columns in (3, 2, 1) if arms % columns == 0)
 
 
 def _map(report: Report, frame: Frame, places: Sequence[tuple[str, str]], rows: Sequence[ArmResult]) -> go.Figure:

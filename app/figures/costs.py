@@ -1,5 +1,6 @@
 """What an arm costs and why it is as fast as it is: foretold and measured, time by part, memory by part."""
 
+import textwrap
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
@@ -27,6 +28,7 @@ from app.figures.ratios import LANE_PX, offered
 
 SAVED = "Saved per request (ms)"
 SUM = "all together"
+LINE_LETTERS = 20
 BYTES = "Memory (bytes)"
 ON_AXIS = 2
 """A capacity above so many times the largest total would press the bars against the edge; it is told in words."""
@@ -38,7 +40,7 @@ def foretold_speedup(report: Report, view: View) -> Figure:
     places = list(dict.fromkeys(_place(report, e) for e in chosen))
     arms = list(dict.fromkeys(e.arm for e in chosen))
     lines = [
-        Line(arm, 0, tuple(_one(report, e, foretold=foretold) for e in chosen if e.arm == arm), "points")
+        Line(arm, 0, tuple(_one(report, e, foretold=foretold) for e in chosen if e.arm == arm), "points", str(foretold))
         for arm in arms
         for foretold in (False, True)
     ]
@@ -56,7 +58,7 @@ def foretold_speedup(report: Report, view: View) -> Figure:
             "categoryorder": "array",
             "categoryarray": [two_lines(*place) for place in places],
         },
-        panel_px=max(len(places), 1) * max(44, LANE_PX * len(arms)),
+        panel_px=max(len(places), 1) * max(44, LANE_PX * 2 * len(arms)),
     )
     return Figure(
         name=frame.name,
@@ -89,7 +91,7 @@ def draft_cost(report: Report, view: View) -> Figure:
             "categoryorder": "array",
             "categoryarray": [_part(p) for p in (*parts, SUM)],
         },
-        panel_px=60 + (len(parts) + 1) * max(34, 18 * arms),
+        panel_px=60 + (len(parts) + 1) * max(46, 18 * arms),
     )
     return Figure(
         name=frame.name,
@@ -156,9 +158,8 @@ def _saved(e: Explanation) -> list[Dot]:
 
 
 def _part(part: str) -> str:
-    """A part's name, on two lines where it is long."""
-    head, bracket, rest = part.partition(" (")
-    return two_lines(head, bracket.strip() + rest) if bracket else label(part)
+    """A part's name, on several lines where it is long."""
+    return "<br>".join(map(label, textwrap.wrap(part, LINE_LETTERS)))
 
 
 def _size(memory: ArmMemory, part: MemoryPart) -> int | None:

@@ -51,6 +51,8 @@ class Line:
     panel: int
     dots: tuple[Dot, ...]
     role: str = "line"
+    lane: str = ""
+    """Which of the arm's lanes it runs in, where positions run down the side and an arm has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,7 @@ def _trace(report: Report, line: Line, *, horizontal: bool) -> go.Scatter:
         shown[f"error_{place}"] = _bars([(e.value, e.low, e.high) for e in along])
         shown["customdata"] = [[*row, e.low, e.high] for row, e in zip(shown["customdata"], along, strict=True)]
     if horizontal:
-        shown |= {"orientation": "h", "offsetgroup": line.arm}
+        shown |= {"orientation": "h", "offsetgroup": f"{line.arm} {line.lane}"}
     if any(d.hollow for d in line.dots):
         shown["meta"] = {**shown["meta"], "hollow": [d.hollow for d in line.dots]}
     return go.Scatter(**shown)

@@ -94,7 +94,7 @@ def speedup_by_load(report: Report, view: View) -> Figure:
         name=frame.name,
         title="Speed-up as the load rises",
         caption="Above the band an arm helps, below it hurts; intervals hold for all verdicts together where there are "
-        "such. An outline spans the loads between which an arm stops helping. Shaded: a queue grows; hollow: its.",
+        "such. Outlined: the loads between which an arm stops helping. Shaded: a queue grows; hollow: this arm's.",
         headers=("arm", "panel", frame.x_title, "ratio", *INTERVAL, "metric"),
         rows=tuple(
             (c.arm, panel.title, offers[c.load].level, c.ratio.value, *_wide(c), c.ratio.n, _wide_method(c), c.metric)

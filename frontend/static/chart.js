@@ -7,8 +7,11 @@ const PATTERNS = /** @type {const} */ (["", "/", ".", "-", "\\", "x", "|", "+"])
 const OPTIONS = { displayModeBar: false, responsive: true };
 const NARROW_PX = 600;
 const PICTURE_PX = 900;
-const LEGEND_ROW_PX = 20;
+const LEGEND_ROW_PX = 28;
 const STACK_GAP_PX = 64;
+/** What the labels at the side take, and what a cell needs to hold its interval too. */
+const SIDE_PX = 150;
+const CELL_PX = 88;
 
 /** @typedef {{data: any[], layout: Record<string, any>}} Figure */
 
@@ -23,8 +26,8 @@ function faded(hex, alpha) {
   return `rgba(${r},${g},${b},${alpha})`;
 }
 
-/** @param {any} trace @param {number} width */
-function dressTrace(trace, width) {
+/** @param {any} trace @param {number} panel how wide its panel is, about */
+function dressTrace(trace, panel) {
   const slot = trace.meta.slot % MARKERS.length;
   const color = token(`--arm-${slot}`);
   switch (trace.meta.role) {
@@ -33,7 +36,7 @@ function dressTrace(trace, width) {
     case "map": return {
       ...trace, colorscale: [[0, token("--sunken")], [1, faded(token("--accent"), 0.5)]],
       textfont: { family: token("--mono"), size: 11, color: token("--ink") },
-      ...(width < NARROW_PX && { texttemplate: "%{z:.2f}" }),
+      ...(panel / trace.x.length < CELL_PX && { texttemplate: "%{z:.2f}" }),
     };
     case "part": return {
       ...trace,
@@ -84,7 +87,7 @@ function stack(layout) {
     const number = i ? String(i + 1) : "";
     layout[`xaxis${number}`] = { ...layout[`xaxis${number}`], domain: [0, 1], showticklabels: true };
     layout[`yaxis${number}`] = { ...layout[`yaxis${number}`], domain: [Math.max(0, top - panel / whole), top], showticklabels: true };
-    layout.annotations[i] = { ...layout.annotations[i], x: 0, xanchor: "left", y: top };
+    layout.annotations[i] = { ...layout.annotations[i], x: 1, xanchor: "right", y: top };
   }
   return whole;
 }
@@ -127,7 +130,8 @@ function dressLayout(figure, width) {
 
 /** @param {Figure} figure @param {number} width */
 function dressed(figure, width) {
-  return { data: figure.data.map((trace) => dressTrace(trace, width)), layout: dressLayout(figure, width) };
+  const panel = (width - SIDE_PX) / (width < NARROW_PX ? 1 : figure.layout.meta.columns ?? 1);
+  return { data: figure.data.map((trace) => dressTrace(trace, panel)), layout: dressLayout(figure, width) };
 }
 
 /** @type {Map<HTMLElement, Figure>} */
