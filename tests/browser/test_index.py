@@ -1,10 +1,12 @@
 """The list of experiments: what is searched for is in the address, tags and the archive are kept, verdicts find."""
 
 import re
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import NARROW_PX, violations
 from tests.browser.conftest import Teller
 from tests.browser.story import Story
 
@@ -76,3 +78,20 @@ def test_tags_and_the_archive(page: Page, told: Teller) -> None:
     page.get_by_role("button", name="Take it out of the archive").click()
     page.goto("/")
     assert shown(page) == ["put-away", "kept"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_list_its_tags_and_the_imports_are_for_everyone(
+    page: Page, told: Teller, scheme: Literal["light", "dark"]
+) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    manifest = told(Story(blocks=2, planned=2))
+    at = f"/experiments/{manifest.digest[:12]}/shelf"
+    page.goto(at)
+    page.get_by_label("Tags", exact=True).fill("h200 prod")
+    page.get_by_role("button", name="Save the tags").click()
+    page.set_viewport_size({"width": NARROW_PX, "height": 800})
+    for path in ("/?tag=prod&archived=shown", "/?q=nothing", at, "/imports", "/imports/new"):
+        page.goto(path)
+        assert violations(page) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW_PX, path
