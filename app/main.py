@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi.middleware.gzip import GZipMiddleware
+from fastapi.routing import APIRoute
 from sqlalchemy import text
 
 from app import errors
@@ -27,6 +28,7 @@ from app.formats.routes import router as formats
 from app.interop.routes import router as interop
 from app.leases.reaper import reaping
 from app.logging import configure
+from app.openapi import document as openapi
 from app.operations.requests import RequestMeter, Requests
 from app.operations.routes import router as operations
 from app.operations.routes import scraped
@@ -67,7 +69,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     # The interactive docs would load scripts from another host.
     app = FastAPI(
-        title="Verdraft", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None
+        title="Verdraft",
+        version="0.1.0",
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=_operation_id,
     )
     app.state.settings, app.state.database = chosen, database
     app.state.streams, app.state.reports, app.state.meter = Streams(database), reports, RequestMeter()
@@ -100,7 +108,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(pages)
     mount_static(app)
     require_declared(app)
+    openapi.install(app)
     return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """The function's name: the method of the same name in clients/python."""
+    return route.name
 
 
 class AccessRefused(DomainError):

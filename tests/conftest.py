@@ -9,8 +9,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,9 +98,15 @@ def migrated_url(postgres_url: str) -> str:
 @pytest.fixture
 def database_url(migrated_url: str) -> str:
     """The worker's database, empty."""
+    return emptied(migrated_url)
+
+
+def emptied(migrated_url: str) -> str:
+    """The same database, without what tests have put there."""
     with psycopg.connect(libpq_url(migrated_url), autocommit=True) as connection:
         connection.execute("TRUNCATE trace, experiment, worker_capability, imported_result CASCADE")
         connection.execute("TRUNCATE account, api_token, allowance CASCADE")
+        connection.execute("TRUNCATE kept_answer, webhook CASCADE")
         connection.execute("DELETE FROM project WHERE name <> 'default'")
         for (partition,) in connection.execute(PARTITIONS).fetchall():
             connection.execute(f"DROP TABLE {partition}".encode())
@@ -150,6 +156,13 @@ class LiveServer:
 @pytest.fixture
 def live_server(settings: Settings) -> Iterator[LiveServer]:
     """A real uvicorn on a free loopback port, for browsers and the CLI."""
+    with serving_live(settings) as live:
+        yield live
+
+
+@contextmanager
+def serving_live(settings: Settings) -> Generator[LiveServer]:
+    """The same, for as long as the context is entered."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]

@@ -49,6 +49,18 @@ ServiceDep = Annotated[ComparisonService, Depends(comparison_service)]
 Seen = Annotated[View, Query()]
 
 
+class MarkdownResponse(PlainTextResponse):
+    """Documented as what it is."""
+
+    media_type = "text/markdown"
+
+
+class CsvResponse(PlainTextResponse):
+    """As above."""
+
+    media_type = "text/csv"
+
+
 @router.get("/report", response_model=Report, dependencies=[versioned(), sparse(Report)])
 async def read_report(experiment_id: str, service: ServiceDep, against: Against = None) -> Response:
     """Verdicts with the numbers behind them, ``interim`` until all blocks are complete; ``expiry``: do they hold?"""
@@ -56,11 +68,11 @@ async def read_report(experiment_id: str, service: ServiceDep, against: Against 
     return Response(known.document, media_type="application/json")
 
 
-@router.get("/report.md", response_class=PlainTextResponse)
+@router.get("/report.md", response_class=MarkdownResponse)
 async def read_markdown(experiment_id: str, service: ServiceDep, against: Against = None) -> Response:
     """The report as Markdown: the answer first, every number with its interval, n and method at the end."""
     content = await asyncio.to_thread(markdown, (await service.dated(experiment_id, against)).report)
-    return PlainTextResponse(content, media_type="text/markdown")
+    return MarkdownResponse(content)
 
 
 @router.get("/report.html", response_class=HTMLResponse)
@@ -78,12 +90,12 @@ async def list_figures(experiment_id: str, service: ServiceDep) -> list[FigureRe
     return [FigureRead(name=name, url=f"{api}/{name}") for name in FIGURES]
 
 
-@router.get("/figures/{name}.csv", response_class=PlainTextResponse)
+@router.get("/figures/{name}.csv", response_class=CsvResponse)
 async def read_figure_csv(experiment_id: str, name: str, view: Seen, service: ServiceDep) -> Response:
     """The figure's numbers, all digits, with interval, n and method; no cell is a formula."""
     figure = await service.figure(experiment_id, name, view)
     headers = {"Content-Disposition": f'attachment; filename="{figure.name}.csv"'}
-    return Response(as_csv(figure), media_type="text/csv", headers=headers)
+    return CsvResponse(as_csv(figure), headers=headers)
 
 
 @router.get("/figures/{name}", responses={200: {"content": {"application/json": {"schema": {"type": "object"}}}}})

@@ -105,7 +105,10 @@ async def cancel(experiment_id: str, service: ServiceDep) -> ExperimentRead:
 
 
 @router.get(
-    "/{experiment_id}/events", responses=responses(NotFound, TooManyStreams), response_class=EventSourceResponse
+    "/{experiment_id}/events",
+    responses=responses(NotFound, TooManyStreams)
+    | {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    response_class=EventSourceResponse,
 )
 async def follow(experiment_id: str, request: Request, service: ServiceDep) -> EventSourceResponse:
     """Server-sent events: ``change`` with the new version at each change, ``reconnect`` after ten minutes.
