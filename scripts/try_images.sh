@@ -36,7 +36,7 @@ run() {
     shift
     in_storage run --isolation chroot --network host --volume "$work/state:/var/lib/verdraft/home" \
         --env "VERDRAFT_DATABASE_URL=postgresql+psycopg://verdraft:$password@127.0.0.1:$((PORT + 1))/verdraft" \
-        --env "VERDRAFT_REDIS_URL=redis://:$password@127.0.0.1:$((PORT + 2))/0" --env "VERDRAFT_PORT=$PORT" \
+        --env "VERDRAFT_REDIS_URL=redis://:$password@127.0.0.1:$((PORT + 2))/0" --env "VERDRAFT_PORT=$PORT" --env VERDRAFT_HOST=127.0.0.1 \
         --env VERDRAFT_LOG_LEVEL=INFO "$container" -- "$@"
 }
 

@@ -10,6 +10,8 @@ from app.access.schemas import AccountRead, ProjectRead, TokenRead
 from app.db.access_models import AccountRow, AllowanceRow, LoginRow, ProjectRow, TokenRow
 from app.domain.access import Allowed, Principal, Scope, take
 
+FORGOTTEN_AT_ONCE = 100
+
 
 class AccessRepository:
     """Inside the caller's transaction."""
@@ -134,13 +136,14 @@ class AccessRepository:
         full_at = await self._session.scalar(held)
         allowed = take(full_at, await self._now(), per_minute)
         await self._session.execute(update(AllowanceRow).where(AllowanceRow.key == key).values(full_at=allowed.full_at))
+        await self._forget_refilled()
         return allowed
 
-    async def forget_refilled(self) -> None:
-        """Rates of which nothing is taken need no row."""
-        await self._session.execute(
-            delete(AllowanceRow).where(AllowanceRow.full_at < func.now() - timedelta(minutes=1))
-        )
+    async def _forget_refilled(self) -> None:
+        """Some rates of which nothing is taken; those that somebody holds are left, so that nobody waits."""
+        refilled = select(AllowanceRow.key).where(AllowanceRow.full_at < func.now() - timedelta(minutes=1))
+        some = refilled.limit(FORGOTTEN_AT_ONCE).with_for_update(skip_locked=True)
+        await self._session.execute(delete(AllowanceRow).where(AllowanceRow.key.in_(some)))
 
     async def _now(self) -> datetime:
         return (await self._session.scalars(select(func.clock_timestamp()))).one()
