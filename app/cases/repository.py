@@ -6,7 +6,8 @@ by one pass over narrow rows; those that find many walk the indexes and stop ear
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from math import ceil
+from typing import Any, Final
 from uuid import UUID
 
 from psycopg.rows import namedtuple_row
@@ -17,7 +18,7 @@ from app.cases.cursor import Place
 from app.cases.filling.repository import VERSION
 from app.cases.query import Answer, CaseQuery, Scored, Sort, Which
 from app.db.models import CaseIndexRow
-from app.db.partitions import CASES, stem_of
+from app.db.partitions import CASES, partition_name
 from app.db.session import driver
 from app.domain.manifest import Manifest
 from app.domain.observation import RequestObservation
@@ -49,15 +50,18 @@ _TEXTS: Final = (
     " WHERE experiment = %s AND (run_id, request_id) IN (SELECT * FROM unnest(%s::uuid[], %s::text[]))"
 ).encode()
 
+_ANY_CONDITION: Final = "condition = ANY(%(conditions)s::int2[])"
+
 Values = dict[str, Any]
 
 
-class Total(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Total:
     """How many match; ``numbers`` are theirs where there are few."""
 
     count: int
     is_bound: bool
-    numbers: list[int] | None
+    numbers: list[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +83,21 @@ class CaseRepository:
 
     async def total(self, asked: Asked) -> Total:
         """Exact where it is known or small, otherwise a bound."""
+        if not await self._indexed(asked.experiment):
+            return Total(0, is_bound=False, numbers=[])
         if not asked.query.narrows:
-            return Total(await self._sum(asked), False, None)  # noqa: FBT003  (a named tuple)
-        statement = f"SELECT number FROM {CASES} WHERE {_where(asked)} LIMIT {COUNTED_TO + 1}"  # noqa: S608
+            return Total(await self._sum(asked), is_bound=False)
+        statement = f"SELECT number FROM {_place_of(asked)} WHERE {_where(asked)} LIMIT {COUNTED_TO + 1}"  # noqa: S608
         rows = await self._rows(statement, _values(asked))
         if len(rows) > COUNTED_TO:
-            return Total(COUNTED_TO, True, None)  # noqa: FBT003  (a named tuple)
-        return Total(len(rows), False, [row.number for row in rows])  # noqa: FBT003  (a named tuple)
+            return Total(COUNTED_TO, is_bound=True)
+        return Total(len(rows), is_bound=False, numbers=[row.number for row in rows])
 
     async def page(self, asked: Asked, numbers: list[int] | None, place: Place | None, limit: int) -> list[Any]:
         """The cases after ``place``: those with the sorted value first, then those without."""
         found: list[Any] = []
+        if numbers == []:
+            return found
         if place is None or place.key is not None:
             found = await self._walk(asked, numbers, place, limit, absent=False)
             place = None
@@ -123,10 +131,10 @@ class CaseRepository:
         where = f"{_where(asked)} AND {_after(sort, place, absent=absent)}"
         values = _values(asked) | {"limit": limit, "numbers": numbers}
         values |= {"key": place.key if place else None, "number": place.number if place else None}
-        inner = f"SELECT {_SHOWN} FROM {CASES} WHERE {where}"  # noqa: S608  (names that are listed above)
+        inner = f"SELECT {_SHOWN} FROM {_place_of(asked)} WHERE {where}"  # noqa: S608  (names that are listed above)
         if numbers is not None:
             return await self._rows(f"{inner} AND number = ANY(%(numbers)s) {order} LIMIT %(limit)s", values)
-        each = inner.replace("condition = ANY(%(conditions)s::int2[])", "condition = asked.condition")
+        each = inner.replace(_ANY_CONDITION, "condition = asked.condition")
         statement = (
             "SELECT found.* FROM unnest(%(conditions)s::int2[]) AS asked(condition)"  # noqa: S608
             f" CROSS JOIN LATERAL ({each} {order} LIMIT %(limit)s) AS found {order} LIMIT %(limit)s"
@@ -164,13 +172,18 @@ def thresholds(manifest: Manifest, workloads: Sequence[str]) -> list[float | Non
     return [declared[workload] for workload in workloads]
 
 
+def _place_of(asked: Asked) -> str:
+    """The experiment's own partition, by name: that its rows are of it need not be asked of each."""
+    return partition_name(CASES, asked.experiment)
+
+
 def _where(asked: Asked) -> str:
     return " AND ".join(_filters(asked.query))
 
 
 def _filters(query: CaseQuery) -> Iterator[str]:
     """In SQL; values stay parameters."""
-    yield "stem = %(stem)s AND condition = ANY(%(conditions)s::int2[])"
+    yield _ANY_CONDITION
     chosen = {
         "block = %(block)s": query.block is not None,
         "counted": query.runs is Which.COUNTED,
@@ -183,7 +196,7 @@ def _filters(query: CaseQuery) -> Iterator[str]:
         "score IS NULL": query.score is Scored.UNSCORED,
         "%(stratum)s = ANY(strata)": query.stratum is not None,
         "request_id ^@ %(request)s": query.request is not None,
-        "substring(head for %(length)s) = %(text)s": query.text is not None,
+        "head >= %(text)s AND head < %(beyond)s": query.text is not None,
         "e2e_ns >= %(e2e_min)s": query.e2e_min is not None,
         "ttft_ns >= %(ttft_min)s": query.ttft_min is not None,
         "tpot_ns >= %(tpot_min)s": query.tpot_min is not None,
@@ -200,17 +213,18 @@ def _filters(query: CaseQuery) -> Iterator[str]:
 def _values(asked: Asked) -> Values:
     query = asked.query
     head = (query.text or "").encode()
-    in_ns = {name: getattr(query, name) for name in ("e2e_min", "ttft_min", "tpot_min", "late_min")}
+    in_ns = {name: getattr(query, name) for name in ("e2e_min", "ttft_min", "late_min")}
     return {
         **query.model_dump(mode="json"),
-        **{name: None if value is None else value * NS_PER_MS for name, value in in_ns.items()},
-        "stem": stem_of(asked.experiment),
+        # A whole number, as the columns are: beside a fraction no index of theirs would serve.
+        **{name: None if value is None else ceil(value * NS_PER_MS) for name, value in in_ns.items()},
+        "tpot_min": None if query.tpot_min is None else query.tpot_min * NS_PER_MS,
         "conditions": list(asked.conditions),
         "thresholds": list(asked.thresholds),
         "block": None if query.block is None else query.block - 1,
         "outcome": None if query.outcome is None else OUTCOMES.index(query.outcome),
         "text": head,
-        "length": len(head),
+        "beyond": head + b"\xff",
     }
 
 

@@ -229,7 +229,13 @@ class RequestCaseRow(Base):
     """
 
     __tablename__ = "request_case"
-    __table_args__ = (*(Index(None, "condition", key, "number") for key in CASE_ORDERS), PARTITIONED_BY_STEM)
+    __table_args__ = (
+        *(Index(None, "condition", key, "number") for key in CASE_ORDERS),
+        Index(None, "condition", "head", "number"),
+        Index("ix_request_case_failures", "condition", "outcome", "number", postgresql_where=text("outcome <> 0")),
+        Index("ix_request_case_differences", "condition", "number", postgresql_where=text("differs")),
+        PARTITIONED_BY_STEM,
+    )
 
     stem: Mapped[UUID] = mapped_column(primary_key=True)
     """The first half of the experiment's digest: its text would double the row."""

@@ -146,7 +146,7 @@ def _answer(answer: SeenCase, target: RequestObservation | None) -> AnswerView:
     place = _divergence(seen.token_ids, other.token_ids) if other and seen.token_ids and other.token_ids else None
     same = None if other is None or e2e is None or theirs is None else _is_same(seen, other)
     before, marked, rest = _marked(seen.text, other.text if other and same is False else seen.text)
-    kinds, placing = _kinds(seen)
+    kinds, placing = _kinds(answer.arm, seen)
     return AnswerView(
         case=answer,
         late_ms=_ms(lateness_ns(seen)),
@@ -189,9 +189,11 @@ def _marked(text: str, other: str) -> tuple[str, str, str]:
     return text[:common], text[common : common + MARKED], text[common + MARKED :]
 
 
-def _kinds(seen: RequestObservation) -> tuple[list[str], str]:
+def _kinds(arm: str, seen: RequestObservation) -> tuple[list[str], str]:
     """What each token came as, and what can be said of that."""
     kinds = [PLAIN] * len(seen.token_ids)
+    if arm == BASELINE_ARM:
+        return kinds, "All are the target's own."
     told = seen.speculation
     if told is None:
         return kinds, "No drafts were told for this request."

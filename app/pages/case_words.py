@@ -11,7 +11,7 @@ COLUMNS: Final = (
     ("ttft", "TTFT", "ms"),
     ("tpot", "TPOT", "ms"),
     ("e2e", "E2E", "ms"),
-    ("ratio", "E2E / target-only\u2019s", "above 1 is slower"),
+    ("ratio", "E2E ratio", "to target-only\u2019s"),
     ("prompt", "Prompt", "tokens"),
     ("tokens", "Output", "tokens"),
     ("acceptance", "Acceptance", "accepted / drafted"),

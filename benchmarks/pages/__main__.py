@@ -1,4 +1,4 @@
-"""``make bench-pages``: every page of an experiment with a million observations, in a real browser, against its bars."""
+"""``make bench-pages``: every page beside a million observations, in a real browser, against its bars."""
 
 import asyncio
 import os
@@ -62,6 +62,16 @@ class Figure:
         return self.bar is not None and max(self.measured) > self.bar
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is measured, and how often."""
+
+    observations: int
+    others: int
+    repeats: int
+    minutes: float
+
+
 def main(
     *,
     observations: Annotated[int, typer.Option(help="Of the large experiment.")] = OBSERVATIONS,
@@ -76,34 +86,32 @@ def main(
     if found is None:
         console.print("there is no Chromium: install one or set VERDRAFT_CHROMIUM")
         raise typer.Exit(2)
+    wish = Wish(observations, others, repeats, report_minutes)
     with tempfile.TemporaryDirectory(prefix="vd-", dir=directory, ignore_cleanup_errors=True) as home:
         free, needed = shutil.disk_usage(home).free, observations * BYTES_FREE
         if free < needed:
             console.print(f"{needed / 1e9:.0f} GB are needed and {free / 1e9:.0f} GB are free: --directory, or fewer")
             raise typer.Exit(2)
         try:
-            figures = _measure(Path(home), found, console, observations, others, repeats, report_minutes)
+            figures = _measure(Path(home), found, console, wish)
         finally:
             embedded.stop_postgres(Path(home))
     console.print(_table(figures))
     raise typer.Exit(1 if any(figure.is_short for figure in figures) else 0)
 
 
-def _measure(
-    home: Path, browser_path: str, console: Console, observations: int, others: int, repeats: int, minutes: float
-) -> list[Figure]:
+def _measure(home: Path, browser_path: str, console: Console, wish: Wish) -> list[Figure]:
     started = time.monotonic()
-    filled = asyncio.run(fill(home, observations, others))
-    console.print(
-        f"{filled.observations:,} observations of one experiment filled in {time.monotonic() - started:.0f} s"
-    )
+    filled = asyncio.run(fill(home, wish.observations, wish.others))
+    took = time.monotonic() - started
+    console.print(f"{filled.observations:,} observations of one experiment filled in {took:.0f} s")
     with _served(home, filled.url) as url, chromium(browser_path) as browser:
-        return [*_looked(browser, url, filled, console, repeats, minutes)]
+        return [*_looked(browser, url, filled, console, wish)]
 
 
-def _looked(
-    browser: Browser, url: str, filled: Filled, console: Console, repeats: int, minutes: float
-) -> Generator[Figure]:
+def _looked(browser: Browser, url: str, filled: Filled, console: Console, wish: Wish) -> Generator[Figure]:
+    """First what needs no report, so that computing one disturbs nothing."""
+    repeats = wish.repeats
     large, small, running = (f"/experiments/{d[:12]}" for d in (filled.large, filled.small, filled.running))
     cases = f"{large}/cases"
     yield from _page(browser, url, "cases, being taken from the evidence", cases, repeats=1)
@@ -122,9 +130,9 @@ def _looked(
     yield from _page(browser, url, "index", "/", repeats)
     yield from _page(browser, url, "experiment, its report being computed", large, repeats)
     yield from _page(browser, url, "compare, the report being computed", f"{large}/compare", repeats)
-    if minutes:
+    if wish.minutes:
         with fresh_page(browser, url) as page:
-            console.print(f"its report was there after {wait_for(page, large, COMPUTING, minutes * 60):.0f} s")
+            console.print(f"its report was there after {wait_for(page, large, COMPUTING, wish.minutes * 60):.0f} s")
         yield from _page(browser, url, "experiment", large, repeats)
         yield from _page(browser, url, "compare", f"{large}/compare", repeats)
 

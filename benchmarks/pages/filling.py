@@ -1,6 +1,7 @@
 """A store for pages to be looked at: one large experiment, one with its report at hand, and one that is running."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +15,11 @@ from app.db.session import Database
 from app.domain.lifecycle import BlockState, RunState, SessionState
 from app.domain.manifest import Manifest
 from app.domain.run_summary import summarise
-from app.domain.trace import Trace
 from app.evidence.repository import EvidenceRepository
 from app.experiments.repository import ExperimentRepository
 from app.leases.repository import LeaseRepository
 from app.runs.repository import SessionRepository
-from benchmarks.evidence.making import BLOCKS, LOADS, RUNS_AN_EXPERIMENT, TOKENS, make_runs
+from benchmarks.evidence.making import BLOCKS, LOADS, RUNS_AN_EXPERIMENT, TOKENS, Key, MadeRun, make_runs
 from tests.browser.story import Story, tell
 from tests.conftest import alembic_config, libpq_url
 from tests.factories import make_manifest, make_trace
@@ -30,7 +30,7 @@ MADE: Final = 200
 _AGAIN: Final = """
     INSERT INTO observation ({columns}) SELECT {values}
     FROM generate_series(1, %(times)s) AS copy(n)
-    CROSS JOIN LATERAL (SELECT due * copy.n AS by, floor(random() * 9e6)::bigint AS late FROM (VALUES (%(span)s)) AS s(due)) AS moved
+    CROSS JOIN LATERAL (SELECT %(span)s::bigint * copy.n AS by) AS later
     JOIN (
         SELECT o.*, substring(o.request_id from '[0-9]+$')::bigint AS index FROM observation o
         WHERE o.experiment = %(experiment)s AND o.run_id = %(run)s
@@ -38,11 +38,12 @@ _AGAIN: Final = """
 """
 _MOVED: Final = {
     "request_id": "regexp_replace(o.request_id, '[0-9]+$', (o.index + copy.n * {made})::text)",
-    "due_ns": "o.due_ns + moved.by",
-    "sent_ns": "o.sent_ns + moved.by",
-    "first_byte_ns": "o.first_byte_ns + moved.by + moved.late",
-    "end_ns": "o.end_ns + moved.by + moved.late * 2",
-    "chunk_ns": "ARRAY(SELECT c + moved.by + moved.late FROM unnest(o.chunk_ns) AS c)",
+    "due_ns": "o.due_ns + later.by",
+    "sent_ns": "o.sent_ns + later.by",
+    "first_byte_ns": "o.first_byte_ns + later.by",
+    "end_ns": "o.end_ns + later.by + 9000000",
+    "chunk_ns": "ARRAY(SELECT c + later.by + r.late FROM unnest(o.chunk_ns) AS c,"
+    " (SELECT floor(random() * 9e6)::bigint) AS r(late))",
     "outcome": "CASE WHEN random() < 0.002 THEN 'stream_error' ELSE o.outcome END",
 }
 
@@ -84,12 +85,11 @@ async def _large(database: Database, url: str, requests: int) -> Manifest:
         await ExperimentRepository(session).add(manifest)
     made = make_runs(make_trace(loads=LOADS, requests=MADE, warmup=2, max_tokens=TOKENS), manifest)
     for _ in range(manifest.blocks):
-        await _block(database, url, trace, made, requests)
+        await _block(database, url, made, requests)
     return manifest
 
 
-async def _block(database: Database, url: str, trace: Trace, made: Any, requests: int) -> None:
-    del trace
+async def _block(database: Database, url: str, made: Mapping[Key, MadeRun], requests: int) -> None:
     async with database.transaction() as session:
         block = await claim_block(session, "bench-1")
         if block is None:
@@ -106,8 +106,14 @@ async def _block(database: Database, url: str, trace: Trace, made: Any, requests
                 await evidence.record_observations(run_id, block.fence, seen.observations)
                 await evidence.record_series(run_id, block.fence, seen.series)
                 runs.append(run_id)
-                done = {"failure": None, "counters": None, "summary": summarise(seen.observations)}
-                await sessions.finish_run(run_id, block.fence, RunState.SUCCEEDED, **done)
+                await sessions.finish_run(
+                    run_id,
+                    block.fence,
+                    RunState.SUCCEEDED,
+                    failure=None,
+                    counters=None,
+                    summary=summarise(seen.observations),
+                )
             for state in (SessionState.DRAINING, SessionState.SUCCEEDED):
                 await sessions.move_session(session_id, block.fence, state)
     for run_id in runs:

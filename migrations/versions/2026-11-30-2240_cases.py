@@ -21,6 +21,7 @@ ORDERS = (
     "output_tokens",
     "prompt_tokens",
     "request_id",
+    "head",
 )
 
 
@@ -53,6 +54,15 @@ def upgrade() -> None:
     )
     for key in ORDERS:
         op.create_index(op.f(f"ix_request_case_condition_{key}_number"), "request_case", ["condition", key, "number"])
+    op.create_index(
+        "ix_request_case_failures",
+        "request_case",
+        ["condition", "outcome", "number"],
+        postgresql_where=sa.text("outcome <> 0"),
+    )
+    op.create_index(
+        "ix_request_case_differences", "request_case", ["condition", "number"], postgresql_where=sa.text("differs")
+    )
     op.create_table(
         "case_index",
         sa.Column("experiment", sa.Text(), nullable=False),

@@ -12,10 +12,16 @@ from tests.browser.story import Story
 pytestmark = pytest.mark.browser
 
 
+REPORT_MS = 300_000
+
+
 @pytest.fixture
-def two(told: Teller) -> tuple[Manifest, Manifest]:
-    """The second has other traces under the same names, and is not finished."""
-    return told(Story(blocks=5, name="before")), told(Story(blocks=2, name="after", requests=20))
+def two(page: Page, told: Teller) -> tuple[Manifest, Manifest]:
+    """The second has other traces under the same names, and is not finished. Their reports are there."""
+    both = told(Story(blocks=5, name="before", requests=12)), told(Story(blocks=2, name="after", requests=8))
+    for manifest in both:
+        assert page.request.get(f"/api/v1/experiments/{manifest.digest}/report", timeout=REPORT_MS).ok
+    return both
 
 
 def address(*manifests: Manifest) -> str:

@@ -16,7 +16,7 @@ from tests.conftest import LiveServer
 pytestmark = pytest.mark.browser
 
 STORY = Story(blocks=2, planned=2, differing_arm="draft-k4")
-RATIO = "E2E / target-only\u2019s"
+RATIO = "E2E ratio"
 CASES = 2 * 3 * 2 * 2 * 24
 """Blocks, arms, workloads, loads, requests."""
 

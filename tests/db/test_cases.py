@@ -142,7 +142,7 @@ async def test_a_case_says_what_the_domain_says(world: World) -> None:
 
 @pytest.mark.parametrize("sort", Sort)
 @pytest.mark.parametrize("asked", [{}, {"outcome": "success", "stratum": "task=json"}], ids=["many", "few"])
-async def test_pages_hold_each_case_once_and_in_order(world: World, sort: Sort, asked: dict[str, str]) -> None:
+async def test_pages_hold_each_case_once_and_in_order(world: World, sort: Sort, asked: dict[str, Any]) -> None:
     found = await world.all(limit=7, sort=sort, **asked)
     whole = await world.all(**asked)
     assert len(found) == len({(c.run_id, c.request_id) for c in found}) == len(whole)
