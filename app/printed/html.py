@@ -12,6 +12,7 @@ from app.printed.markdown import markdown, plain
 
 STYLE: Final = """
 body { font: 10pt/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; color: #111; }
+body { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; margin: .5em 0 1.5em; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid #bbb; padding: .25em .5em; text-align: left; vertical-align: top; }
 td { overflow-wrap: anywhere; }
@@ -38,6 +39,7 @@ def printable(report: Report) -> str:
     body = body.replace("<table>", _SCROLLS).replace("</table>", "</table></div>")
     title = html.escape(plain(report.name))
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{STYLE}</style></head><body>\n{body}</body></html>\n"
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
+        f"<style>{STYLE}</style></head><body><main>\n{body}</main></body></html>\n"
     )

@@ -45,7 +45,8 @@ def test_axe_finds_nothing_and_only_tables_scroll(page: Page, places: Places, sc
             wrong += [f"{name} at {width}: {found}" for found in violations(page)]
         reach = int(page.evaluate("document.documentElement.scrollWidth"))
         wrong += [f"{name} is {reach} wide on a screen of {NARROW_PX}"] if reach > NARROW_PX else []
-    assert wrong == []
+    if wrong:
+        pytest.fail("\n".join(wrong))
     assert routes() - listed.keys() == set()  # a new page is a new line in every_page
 
 
