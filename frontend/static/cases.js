@@ -1,7 +1,7 @@
 // The cases' page: a filter that refuses what was typed says so beside the form, and cases that are being taken from
 // their evidence are asked for again. Fragments are fetched by htmx; without it the form has a button.
 
-const AGAIN_MS = 2500;
+const REFETCH_MS = 2500;
 
 /** An address without the fields that ask for nothing, so that it can be read aloud. @param {CustomEvent} event */
 function leaveOutEmpty(event) {
@@ -11,12 +11,12 @@ function leaveOutEmpty(event) {
   for (const [name, value] of [...parameters]) if (value === "") parameters.delete(name);
 }
 
-function again() {
+function refetch() {
   if (!document.hidden && document.querySelector("#found [data-computing]")) {
     const address = location.pathname + location.search;
     void htmx.ajax("get", address, { target: "#found", select: "#found", swap: "outerHTML" });
   }
-  setTimeout(again, AGAIN_MS);
+  setTimeout(refetch, REFETCH_MS);
 }
 
 /** @param {CustomEvent} event */
@@ -34,4 +34,4 @@ function tellRefusal(event) {
 
 document.addEventListener("htmx:configRequest", (event) => leaveOutEmpty(/** @type {CustomEvent} */ (event)));
 document.addEventListener("htmx:responseError", (event) => tellRefusal(/** @type {CustomEvent} */ (event)));
-setTimeout(again, AGAIN_MS);
+setTimeout(refetch, REFETCH_MS);

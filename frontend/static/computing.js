@@ -1,10 +1,10 @@
 // A report is being computed: ask for the page again until it is there, but not while nobody looks.
 
-const AGAIN_MS = 2500;
+const RELOAD_MS = 2500;
 
-function again() {
-  if (document.hidden || !document.querySelector("[data-computing]")) setTimeout(again, AGAIN_MS);
+function reload() {
+  if (document.hidden || !document.querySelector("[data-computing]")) setTimeout(reload, RELOAD_MS);
   else location.reload();
 }
 
-setTimeout(again, AGAIN_MS);
+setTimeout(reload, RELOAD_MS);
