@@ -57,6 +57,10 @@ bench-evidence: setup ## The store with ten million observations: ingest, disk, 
 bench-pages: setup chromium ## Every page beside a million observations in a real browser (ARGS='--observations 20000 --report-minutes 0' for a look)
 	@$(BIN)/python -m benchmarks.pages $(ARGS)
 
+.PHONY: bench-live
+bench-live: setup ## What a second of live values costs the measured host (seconds)
+	@$(BIN)/python -m benchmarks.live $(ARGS)
+
 .PHONY: calibrate-statistics
 calibrate-statistics: setup ## Every interval and word of a report in worlds of known truth (ARGS='--quick' for a look)
 	@$(BIN)/python -m benchmarks.statistics $(ARGS)

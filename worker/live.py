@@ -101,14 +101,18 @@ class LiveFeed:
         """There is a newer scrape: told now and not with the next second."""
         self._news.set()
 
+    def messages(self, newest: Newest) -> list[Live]:
+        """The picture as of now, and the end of the log where a page may lack it."""
+        picture, end = Live("live", _fitting(self._picture(newest))), self._log()
+        return [picture] if end is None else [picture, Live("log", _fitting_log(end))]
+
     async def _tell(self, sender: LiveSender) -> None:
         newest = Newest(self.source.telemetry_path)
         while True:
             try:
                 async with asyncio.timeout(PERIOD_S * 5):
-                    await sender.send(Live("live", _fitting(self._picture(newest))))
-                    if (end := self._log()) is not None:
-                        await sender.send(Live("log", _fitting_log(end)))
+                    for message in self.messages(newest):
+                        await sender.send(message)
             except (psycopg.Error, OSError) as away:  # of which a timeout is one
                 log.debug("live values were not sent", error=str(away)[:200])
             self._news.clear()

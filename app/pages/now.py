@@ -61,13 +61,14 @@ def _spark(
     title: str, unit: str, name: str, now: float | None, history: Sequence[LivePoint], *, top: float | None = None
 ) -> Spark:
     values = [float(p.running + p.waiting) for p in history] if name == "running" else column(history, name)
-    highest = top or max(greatest(values), 1e-9)
+    reached = top or greatest([*values, now])
+    highest = max(reached, 1e-9)
     span_s = max(history[-1].at_s, 1e-9) if history else 1.0
     placed = [
         None if value is None else (WIDTH * point.at_s / span_s, HEIGHT * (1 - min(1.0, value / highest)))
         for point, value in zip(history, values, strict=True)
     ]
-    return Spark(title, unit, name, now, top or greatest(values), tuple(_paths(placed)))
+    return Spark(title, unit, name, now, reached, tuple(_paths(placed)))
 
 
 def _paths(placed: Sequence[tuple[float, float] | None]) -> list[str]:

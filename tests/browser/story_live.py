@@ -8,7 +8,7 @@ from app.domain.live import LiveDevice, LiveLog, LivePicture, LivePoint, LiveRun
 LOG = ("INFO \x1b[32mloading\x1b[0m <script>alert(1)</script>", "WARNING the cache is small")
 
 
-def told_picture(finished: int, *, tokens_per_s: float = 812.0) -> Live:
+def told_picture(finished: int, *, block: int = 0, gpu: str = "GPU-0000-<b>") -> Live:
     """The second arm's run after half a minute, with ``finished`` of 24 requests answered and one failed."""
     points = tuple(LivePoint(float(s), 3, s % 2, 40.0 * s if s % 7 else None, 0.6, 0.01 * s) for s in range(30))
     run = LiveRun(
@@ -21,7 +21,7 @@ def told_picture(finished: int, *, tokens_per_s: float = 812.0) -> Live:
         failed=1,
         running=3,
         waiting=2,
-        tokens_per_s=tokens_per_s,
+        tokens_per_s=812.0,
         kv_cache_usage=0.31,
         ttft_ms=31.2,
         tpot_ms=5.25,
@@ -30,9 +30,9 @@ def told_picture(finished: int, *, tokens_per_s: float = 812.0) -> Live:
         by_position=(0.81, 0.66, 0.52, 0.41),
         history=points,
     )
-    device = LiveDevice(name="GPU-0000-<b>", utilization_perc=87, memory_used_bytes=61e9, power_w=512, temperature_c=61)
+    device = LiveDevice(name=gpu, utilization_perc=87, memory_used_bytes=61e9, power_w=512, temperature_c=61)
     told = LivePicture(
-        block=0,
+        block=block,
         arm="ngram-k4",
         at=datetime.now(UTC),
         run=run,
@@ -43,6 +43,6 @@ def told_picture(finished: int, *, tokens_per_s: float = 812.0) -> Live:
     return Live("live", told.model_dump_json())
 
 
-def told_log(*lines: str) -> Live:
+def told_log(*lines: str, block: int = 0) -> Live:
     """The end of its engine's log."""
-    return Live("log", LiveLog(block=0, arm="ngram-k4", lines=lines or LOG).model_dump_json())
+    return Live("log", LiveLog(block=block, arm="ngram-k4", lines=lines or LOG).model_dump_json())

@@ -72,7 +72,8 @@ def test_what_was_aborted_counts_as_failed() -> None:
 
 def test_a_long_run_s_history_stays_short_and_reaches_from_its_begin_to_now() -> None:
     following = Following("tasks", "low", 1, 9)
-    for second in range(4000):
+    run = following.add(made(0, 0.0))
+    for second in range(1, 4000):
         run = following.add(made(second, 100.0 * second))
     assert len(run.history) <= POINTS_MAX
     assert run.history[0].at_s == 0

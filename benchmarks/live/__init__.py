@@ -1,0 +1,1 @@
+"""What it costs to tell pages what a run does while it is measured."""
