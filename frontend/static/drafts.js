@@ -6,7 +6,8 @@
 const PREFIX = "verdraft-draft:";
 const KEPT = 10;
 const AGE_MS = 30 * 24 * 3600 * 1000;
-const ANSWER_MS = 150;
+const ANSWER_MS = 400;
+const CLAIM_MS = 1000;
 
 const channel = "BroadcastChannel" in window ? new BroadcastChannel("verdraft-drafts") : null;
 const tab = `${PREFIX}${location.pathname}${location.search}`;
@@ -44,8 +45,36 @@ function remove(id) {
   }
 }
 
+// Who has which draft open: the browser's own locks, which end with their tab however it ends; where the address is
+// not one that browsers trust (http on another host), tabs ask each other.
+
+let letGo = () => {};
+
+/** Have this draft for as long as the tab lasts; false where another tab has it. @param {string} id */
+async function claim(id) {
+  if (!navigator.locks) return !(await held()).has(id);
+  return await new Promise((resolve) => {
+    const patience = AbortSignal.timeout(CLAIM_MS); // of a reload, the page before may not have let go yet
+    const had = navigator.locks.request(PREFIX + id, { signal: patience }, () => {
+      letGo();
+      resolve(true);
+      return new Promise((done) => (letGo = () => done(undefined)));
+    });
+    had.catch(() => resolve(false));
+  });
+}
+
 /** Which drafts other tabs have open. @returns {Promise<Set<string>>} */
-function held() {
+async function held() {
+  if (navigator.locks) {
+    const names = ((await navigator.locks.query()).held ?? []).map((lock) => lock.name ?? "");
+    return new Set(names.filter((name) => name.startsWith(PREFIX)).map((name) => name.slice(PREFIX.length)));
+  }
+  return asked();
+}
+
+/** @returns {Promise<Set<string>>} */
+function asked() {
   /** @type {Set<string>} */
   const open = new Set();
   if (!channel) return Promise.resolve(open);
@@ -138,8 +167,7 @@ function offer(ids, restore) {
 /** Go on with another tab's draft; the tab itself, if it is open after all, keeps its own.
  * @param {string} id @param {Draft} draft @param {(draft: Draft) => Promise<boolean>} restore */
 async function take(id, draft, restore) {
-  const open = await held();
-  if (!open.has(id)) mine = id;
+  if (await claim(id)) mine = id;
   if (!(await restore(draft))) return;
   keep(draft);
   notice(draft);
@@ -157,7 +185,10 @@ export async function begin(restore) {
   mine = had || fresh();
   const open = await held();
   const draft = had ? read(had) : null;
-  if (open.has(mine)) mine = fresh(); // this tab was copied from one that is still open
+  if (!(await claim(mine))) {
+    mine = fresh(); // this tab was copied from one that is still open
+    await claim(mine);
+  }
   channel?.addEventListener("message", (event) => event.data.who && channel.postMessage({ mine }));
   if (draft) {
     if (await restore(draft)) {

@@ -35,6 +35,8 @@ def addresses(page: Page, ended: Manifest, running: Manifest | None = None) -> d
         "/sessions/{session_id}/log": f"/sessions/{run['session_id']}/log",
         "/workloads": "/workloads",
         "/workloads/new": "/workloads/new",
+        "/imports": "/imports",
+        "/imports/new": "/imports/new",
         "/workloads/{prefix}": f"/workloads/{workload.trace[:12]}",
         "/operations": "/operations",
         "/operations/accelerator": "/operations/accelerator?host=gpu1&name=GPU-cccc",
