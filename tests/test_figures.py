@@ -119,7 +119,8 @@ def test_a_drawing_has_only_numbers_of_its_table_and_bars_reach_its_intervals(na
     for trace in drawing(figure)["data"]:
         assert stated(trace) <= table | {float(n) for n in range(12)}
         horizontal = trace.get("orientation") == "h"
-        bars = trace.get("error_x" if horizontal else "error_y") if trace["type"] == "scatter" else None
+        found = trace.get("error_x" if horizontal else "error_y") if trace["type"] == "scatter" else None
+        bars: dict[str, Any] = found or {}
         for at, middle in enumerate(trace["x" if horizontal else "y"] if bars else ()):
             low, high = trace["customdata"][at][:2]
             assert bars["array"][at] == (None if high is None else high - middle)
@@ -330,3 +331,36 @@ def test_a_log_axis_has_whole_labels_inside_it(low: float, high: float) -> None:
 
 def test_the_sample_report_compares_every_metric_it_names() -> None:
     assert {c.metric for c in sample_report().comparisons} == set(METRICS)
+
+
+def test_what_no_result_has_is_not_a_panel_and_the_words_say_why() -> None:
+    report = REPORTS["sample"]
+    gone = tuple(r.model_copy(update={"e2e_ms": {**r.e2e_ms, "p95": r.e2e_ms["p99"]}}) for r in report.results)
+    silent = report.model_copy(update={"results": gone})
+    for name in ("latency_by_load", "latency_throughput"):
+        figure = FIGURES[name](silent, WHOLE)
+        assert not any("p95" in str(cell) for row in figure.rows for cell in row)
+        assert "No p95: it p99 needs 500" in figure.caption
+        assert "No p" not in FIGURES[name](report, WHOLE).caption
+
+
+def test_strata_that_the_engine_does_not_tell_apart_are_said_once() -> None:
+    report = REPORTS["sample"]
+    rows = tuple(
+        r if r.stratum == "all" else r.model_copy(update={"acceptance_by_position": (), "acceptance_band": ()})
+        for r in report.results
+    )
+    figure = FIGURES["acceptance_map"](report.model_copy(update={"results": rows}), WHOLE)
+    assert figure.caption.endswith("this engine does not tell them apart.")
+    assert {len(trace["y"]) for trace in drawing(figure)["data"]} == {len(RATES)}
+    assert {row[3] for row in figure.rows if row[4] is None} == {s for strata in STRATA.values() for s in strata} - {
+        "all"
+    }
+
+
+def test_nothing_foretold_says_why() -> None:
+    report = REPORTS["sample"]
+    none = next(e.foretold_request for e in report.explanations if e.foretold_request.value is None)
+    explained = tuple(e.model_copy(update={"foretold_request": none}) for e in report.explanations)
+    figure = FIGURES["foretold_speedup"](report.model_copy(update={"explanations": explained}), WHOLE)
+    assert figure.caption.endswith("Nothing is foretold here: not observable: no histograms.")

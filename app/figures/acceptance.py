@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
+from app.domain.pairing import ALL
 from app.domain.report import ArmResult, Estimate, Report
 from app.figures.drawing import Frame, Line, cell, dot, drawn, finish, identity, label, panels, two_lines
 from app.figures.figure import INTERVAL, Figure, View, told
@@ -69,8 +70,10 @@ def acceptance_map(report: Report, view: View) -> Figure:
     drafting = [a.name for a in report.manifest.arms if any(at.row.arm == a.name for at in _told(report))]
     rows = [r for r in report.results if view.keeps(r) and r.arm in drafting]
     cells = [(r, at) for r in rows for at in _at_positions(r) or [None]]
+    told_apart = any(at for r, at in cells if r.stratum != ALL)
+    shown = [r for r in rows if told_apart or r.stratum == ALL]
     places = [(arm, w) for w in report.strata for arm in drafting if any((r.arm, r.workload) == (arm, w) for r in rows)]
-    tallest = max((sum((r.arm, r.workload) == place for r in rows) for place in places), default=1)
+    tallest = max((sum((r.arm, r.workload) == place for r in shown) for place in places), default=1)
     frame = Frame(
         "acceptance_map",
         tuple(f"{arm} · {w}" for arm, w in places),
@@ -85,14 +88,15 @@ def acceptance_map(report: Report, view: View) -> Figure:
         name=frame.name,
         title="Where drafts are accepted",
         caption="Share of drafts accepted at each position, by stratum and load; the stronger the colour, the more. "
-        "“none” where nothing was drafted, or where the engine does not tell. In brackets the interval.",
+        "“none” where nothing was drafted, or where the engine does not tell. In brackets the interval."
+        + ("" if told_apart else " Only all strata together: this engine does not tell them apart."),
         headers=("arm", "workload", "load", "stratum", POSITION, SHARE, *INTERVAL),
         rows=tuple(
             (r.arm, r.workload, r.load, r.stratum, *((at.position, *told(at.value)) if at else _none(r)))
             for r, at in cells
         ),
         height_px=frame.height_px,
-        draw=lambda: _map(report, frame, places, rows),
+        draw=lambda: _map(report, frame, places, shown),
     )
 
 
@@ -126,9 +130,9 @@ def _cells(shares: Sequence[Sequence[Estimate | None]], names: Sequence[str], ow
         x=list(range(len(shares[0]))),
         y=names,
         z=[[e and e.value for e in row] for row in shares],
-        text=[[_limits(e) for e in row] for row in shares],
+        text=[[_cell_text(e) for e in row] for row in shares],
         customdata=[[[e.low, e.high, e.n] if e else [None] * 3 for e in row] for row in shares],
-        texttemplate="%{z:.2f}<br>%{text}",
+        texttemplate="%{text}",
         hoverinfo="skip",
         zmin=0,
         zmax=1,
@@ -139,10 +143,11 @@ def _cells(shares: Sequence[Sequence[Estimate | None]], names: Sequence[str], ow
     )
 
 
-def _limits(share: Estimate | None) -> str:
-    if share is None or share.low is None or share.high is None:
+def _cell_text(share: Estimate | None) -> str:
+    if share is None or share.value is None:
         return ""
-    return f"[{share.low:.2f}, {share.high:.2f}]"
+    known = share.low is not None and share.high is not None
+    return f"{share.value:.2f}" + (f"<br>[{share.low:.2f}, {share.high:.2f}]" if known else "")
 
 
 def _place(report: Report, row: ArmResult) -> str:

@@ -64,7 +64,8 @@ def foretold_speedup(report: Report, view: View) -> Figure:
         name=frame.name,
         title="Foretold and measured",
         caption="Full: measured (total E2E time of target-only over the arm's). Hollow: foretold from acceptance and "
-        "the cost of a step, if only decoding had changed. Measured left of foretold: something else ate the rest.",
+        "the cost of a step, if only decoding had changed. Measured left of foretold: something else ate the rest."
+        + _silence(chosen),
         headers=("arm", "workload", "load", *_columns("measured"), *_columns("foretold")),
         rows=tuple((e.arm, e.workload, e.load, *told(e.measured_request), *told(e.foretold_request)) for e in chosen),
         height_px=frame.height_px,
@@ -136,6 +137,13 @@ def memory_by_part(report: Report, view: View) -> Figure:  # noqa: ARG001  (ever
         height_px=frame.height_px + 26 * -(-len(parts) // 3),
         draw=lambda: _stacks(report, frame, parts),
     )
+
+
+def _silence(chosen: Sequence[Explanation]) -> str:
+    """Why nothing is foretold, where nothing is."""
+    whys = {e.foretold_request.why for e in chosen}
+    none = bool(chosen) and all(e.foretold_request.value is None for e in chosen)
+    return f" Nothing is foretold here: {'; '.join(sorted(why for why in whys if why))}." if none else ""
 
 
 def _columns(what: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What each arm did as the load rises: latency, throughput, and one against the other."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from app.domain.load import LoadPoint
 from app.domain.report import ArmResult, Estimate, Report
@@ -15,6 +15,7 @@ from app.figures.loads import (
     load_panels,
     results_of,
     segments,
+    tested,
 )
 
 QUANTILES = ("p50", "p95")
@@ -25,14 +26,15 @@ Measured = Callable[[ArmResult], Estimate | None]
 
 def latency_by_load(report: Report, view: View) -> Figure:
     """End-to-end latency from the due time against the offered load: p50 and p95."""
+    told_at, silence = _told_quantiles(report, view, load_panels(report, view))
     return _by_load(
         report,
         view,
         name="latency_by_load",
         title="Latency as the load rises",
-        caption=f"End-to-end latency from the due time; lower is better. {SHADED}",
+        caption=f"End-to-end latency from the due time; lower is better. {SHADED}{silence}",
         y_title="E2E latency (ms)",
-        measured={q: lambda r, q=q: r.e2e_ms.get(q) for q in QUANTILES},
+        measured={q: lambda r, q=q: r.e2e_ms.get(q) for q in told_at},
     )
 
 
@@ -52,7 +54,8 @@ def throughput_by_load(report: Report, view: View) -> Figure:
 def latency_throughput(report: Report, view: View) -> Figure:
     """Latency against the throughput that came with it, one point for each load."""
     found = load_panels(report, view)
-    panels = [(q, panel) for q in QUANTILES for panel in found]
+    told_at, silence = _told_quantiles(report, view, found)
+    panels = [(q, panel) for q in told_at for panel in found]
     lines = [
         Line(arm, index, tuple(_pairs(rows, quantile)))
         for index, (quantile, panel) in enumerate(panels)
@@ -71,7 +74,8 @@ def latency_throughput(report: Report, view: View) -> Figure:
         name=frame.name,
         title="Latency against throughput",
         caption="A point for each load, joined from low to high; further right and lower is better. Hollow: this arm's "
-        "queue grows there, and from the least such throughput on it is shaded. Thick: here the arm stops helping.",
+        "queue grows there, and from the least such throughput on it is shaded. Thick: here the arm stops helping."
+        + silence,
         headers=("arm", "panel", "load", titles[0], "throughput low", "throughput high", titles[1], *INTERVAL, "queue"),
         rows=tuple(
             (arm, f"{panel.title} · {q}", p.offered, along.value, along.low, along.high, *told(e), r.saturation.lower())
@@ -99,6 +103,7 @@ def _by_load(
         load_axis(found),
         y_title,
         shapes=tuple(s for p in places for shape in (growing, brackets) for s in shape(report, p)),
+        x_axis=tested(found),
         y_axis={"rangemode": "tozero"},
     )
     seen = [
@@ -121,6 +126,15 @@ def _by_load(
         height_px=frame.height_px,
         draw=lambda: drawn(report, frame, lines),
     )
+
+
+def _told_quantiles(report: Report, view: View, found: Sequence[LoadPanel]) -> tuple[list[str], str]:
+    """The quantiles that some result has, and why one that is left out has no value."""
+    rows = [r for panel in found for told_rows in results_of(report, panel, view).values() for _, r in told_rows]
+    estimates = {q: [e for r in rows if (e := r.e2e_ms.get(q))] for q in QUANTILES}
+    known = [q for q, every in estimates.items() if any(e.value is not None for e in every)]
+    whys = {q: next((e.why for e in every if e.why), None) for q, every in estimates.items() if q not in known}
+    return known or [QUANTILES[0]], "".join(f" No {q}: it {why}." for q, why in whys.items() if why)
 
 
 def _at_load(point: LoadPoint, result: ArmResult, value: Estimate) -> Dot:

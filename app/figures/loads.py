@@ -17,6 +17,7 @@ AXIS: Mapping[RateKind, str] = {
     RateKind.CLOSED_LOOP: "Clients in a closed loop",
 }
 BOTH = "Offered load (requests/s, or clients in a closed loop)"
+TICKS_MAX = 6
 GROWING = frozenset({Saturation.SATURATED, Saturation.SUSPECT})
 
 
@@ -52,6 +53,12 @@ def load_axis(found: Sequence[LoadPanel]) -> str:
     """The title of the axis that all panels share."""
     kinds = {panel.kind for panel in found}
     return AXIS[kinds.pop()] if len(kinds) == 1 else BOTH
+
+
+def tested(found: Sequence[LoadPanel]) -> dict[str, Any]:
+    """Marks the loads themselves where they are few; a curve is known nowhere else."""
+    levels = sorted({p.level for panel in found for p in panel.loads})
+    return {"tickvals": levels} if len(levels) <= TICKS_MAX else {}
 
 
 def results_of(report: Report, panel: LoadPanel, view: View) -> dict[str, list[tuple[LoadPoint, ArmResult]]]:

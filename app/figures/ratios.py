@@ -7,7 +7,7 @@ from app.domain.pairing import ALL
 from app.domain.report import Estimate, MetricComparison, Report
 from app.figures.drawing import TIMES, Dot, Frame, Line, dot, drawn, margin, ratio_axis, two_lines
 from app.figures.figure import INTERVAL, Figure, Metric, View, method, told
-from app.figures.loads import GROWING, LoadPanel, brackets, growing, load_axis, load_panels
+from app.figures.loads import GROWING, LoadPanel, brackets, growing, load_axis, load_panels, tested
 
 LANE_PX = 24
 MEAN = "mean"
@@ -87,6 +87,7 @@ def speedup_by_load(report: Report, view: View) -> Figure:
         load_axis(found),
         f"Ratio to target-only ({TIMES}, log scale)",
         shapes=(*shapes, *crossed),
+        x_axis=tested(found),
         y_axis=ratio_axis(limits, delta),
         panel_px=260,
     )
