@@ -6,12 +6,13 @@ import re
 from rich.console import Console
 
 from app.domain.report import Report, build_report
+from app.domain.startup import StartupWarning, WarningEffect
 from app.pages.views import ENVIRONMENT
 from app.printed.html import printable
 from app.printed.markdown import markdown
 from app.tables import print_verdicts
-from tests.domain.evidence_factory import Dials, make_evidence, make_manifest
-from tests.domain.test_recommendation import FASTER, report_of
+from tests.domain.evidence_factory import Dials, make_evidence, make_manifest, replace_session
+from tests.domain.test_recommendation import FASTER, against_deployed, report_of
 
 
 def _page(report: Report) -> str:
@@ -34,6 +35,25 @@ def test_each_arm_is_shown_with_its_words_and_its_costs() -> None:
     assert "2.50 MB" in page
     assert "another checkpoint to pin" in page
     assert "slower than the first choice" in page
+
+
+def test_where_an_arm_loses_against_what_is_deployed_is_beside_where_it_helps() -> None:
+    report = against_deployed(0.8, 1.6)
+    said = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", _page(report)))
+    assert "▲ HELPS deployed, copy at low 1.6" in said
+    assert "▼ HURTS deployed, copy at high 0.81" in said
+    assert "as it would be deployed" not in _page(report_of())
+    for text in (markdown(report), _text(report)):
+        assert "(deployed) it helps on copy at low and hurts on copy at high" in text
+
+
+def test_what_the_engine_logged_and_what_we_read_in_it_are_two_things() -> None:
+    notice = StartupWarning(
+        name="x", effect=WarningEffect.NOTICE, reason="a draft is cut to 512 tokens", line="len 512"
+    )
+    evidence = replace_session(make_evidence(Dials(speedup=FASTER)), arm="ngram", block=0, warnings=(notice,))
+    said = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", _page(build_report(evidence))))
+    assert "a draft is cut to 512 tokens the engine\u2019s line len 512" in said
 
 
 def test_what_nobody_confirmed_is_not_offered_for_deployment() -> None:
