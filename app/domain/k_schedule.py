@@ -162,7 +162,9 @@ def _best(known: _Known, arms: Sequence[Arm], workload: str, load: str) -> tuple
     if not helping:
         useless = {VerdictWord.HURTS, VerdictWord.EQUIVALENT}
         said = ", ".join(f"{name} {VERBS[word]}" for name, word in words.items() if word is not None)
-        return (0, said) if words and set(words.values()) <= useless else (None, f"no k is shown to be right: {said}")
+        if words and set(words.values()) <= useless:
+            return 0, said
+        return None, f"no k is shown to be right: {said or 'no arm of it is valid'}"
     ratios = {arm.name: known.log_ratios[Condition(arm.name, workload, load)] for arm in helping}
     fastest = max(helping, key=lambda arm: known.speed[Condition(arm.name, workload, load)])
     confidence = bonferroni(known.manifest.margins.confidence, (len(arms) - 1) * len(known.manifest.loads))

@@ -46,6 +46,7 @@ from app.domain.servers import DraftCost, SessionSummary, draft_cost, session_su
 from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import Estimate
 from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict
+from app.domain.vocabulary import VerdictWord
 from app.domain.weighing import weigh
 
 __all__ = [
@@ -166,7 +167,8 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     why = _reasons(evidence, blocks, results)
     burdens = {arm.name: burden(evidence, blocks, arm) for arm in manifest.candidates}
     weighing = weigh(at.manifest, verdicts, comparisons, burdens, blocks)
-    picked = selection(manifest, comparisons, len(blocks.indices))
+    invalid = {v.arm for v in verdicts if v.word is VerdictWord.INVALID}
+    picked = selection(manifest, comparisons, len(blocks.indices), invalid=invalid)
     schedules = k_schedules(at, blocks, verdicts, comparisons)
     facts = Facts(
         evidence,

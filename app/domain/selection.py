@@ -5,7 +5,7 @@ rule of picking gains on blocks that it has not seen. Only fresh blocks confirm 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,14 @@ class Selection(BaseModel):
     sentence: str
 
 
-def selection(manifest: Manifest, comparisons: Sequence[MetricComparison], complete: int) -> Selection | None:
-    """``None`` where there is nothing to pick from, or not every one of the ``complete`` blocks tells every ratio."""
-    arms = tuple(arm.name for arm in manifest.decided)
+def selection(
+    manifest: Manifest, comparisons: Sequence[MetricComparison], complete: int, *, invalid: Container[str] = ()
+) -> Selection | None:
+    """``None`` where there is nothing to pick from, or not every one of the ``complete`` blocks tells every ratio.
+
+    Nobody picks an ``invalid`` arm, however fast it seems.
+    """
+    arms = tuple(arm.name for arm in manifest.decided if arm.name not in invalid)
     ratios = [[c.log_ratios for c in comparisons if c.primary and c.arm == arm] for arm in arms]
     blocks = {len(one) for arm in ratios for one in arm}  # as many each is not enough: they may lack different ones
     if len(arms) <= 1 or blocks != {complete} or complete < BLOCKS_MIN or len({len(arm) for arm in ratios}) != 1:

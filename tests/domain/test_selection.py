@@ -49,3 +49,11 @@ def test_of_arms_that_are_all_the_same_the_left_out_ratio_is_not_flattered() -> 
     drawn = np.random.default_rng(7).normal(0, 0.05, (4000, 8, 5))
     assert math.exp(float(left_out_mean(drawn).mean())) == pytest.approx(1.0, abs=0.002)
     assert math.exp(float(drawn.mean(-1).max(-1).mean())) > 1.02
+
+
+def test_nobody_picks_an_invalid_arm() -> None:
+    seen = comparisons(a=[9.0, 9.0, 9.0], b=[1.1, 1.1, 1.1], c=[1.2, 1.2, 1.2])
+    found = selection(manifest("a", "b", "c"), seen, 3, invalid={"a"})
+    assert found is not None
+    assert (found.arm, found.among) == ("c", ("b", "c"))
+    assert selection(manifest("a", "b"), seen, 3, invalid={"a"}) is None
