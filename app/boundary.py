@@ -153,6 +153,19 @@ def _too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(FieldProblem("(body)", f"longer than {limit} bytes", "send less, or split it"))
 
 
+class AccessRefused(DomainError):
+    """The service would be open to whoever reaches it."""
+
+    title = "The service does not start without access control"
+
+
+def require_access(access: str, host: str) -> None:
+    """Raise ``AccessRefused`` where nobody is asked who they are and other hosts can reach it."""
+    if access == "open" and not is_loopback(host):
+        message = f"{host} can be reached from other hosts, and VERDRAFT_ACCESS is open"
+        raise AccessRefused.of("VERDRAFT_HOST", message, "set VERDRAFT_ACCESS=required, or bind 127.0.0.1")
+
+
 def is_loopback(address: str) -> bool:
     """Whether it is this host's own; names are not looked up."""
     try:

@@ -12,7 +12,7 @@ from app import errors
 from app.access.gate import Acting, require_declared
 from app.access.routes import router as access
 from app.across.routes import router as across
-from app.boundary import Boundary, is_loopback
+from app.boundary import Boundary, require_access
 from app.cases.filling.background import Fillings
 from app.cases.routes import router as cases
 from app.comparisons.cache import ReportCache
@@ -20,7 +20,6 @@ from app.comparisons.routes import router as comparisons
 from app.comparisons.service import ComparisonService
 from app.db.session import Database
 from app.delivery import middleware as delivery
-from app.domain.errors import DomainError
 from app.evidence.routes import router as evidence
 from app.experiments.events import Streams
 from app.experiments.routes import router as experiments
@@ -52,7 +51,7 @@ COMPRESS_LEVEL = 3
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application; without ``settings`` they come from the environment. Connects on first use."""
     chosen = settings or Settings()
-    _require_access(chosen)
+    require_access(chosen.access, chosen.host)
     database = Database(chosen.database_url.get_secret_value())
 
     reports, fillings = ReportCache(), Fillings()
@@ -115,18 +114,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def _operation_id(route: APIRoute) -> str:
     """The function's name: the method of the same name in clients/python."""
     return route.name
-
-
-class AccessRefused(DomainError):
-    """The service would be open to whoever reaches it."""
-
-    title = "The service does not start without access control"
-
-
-def _require_access(settings: Settings) -> None:
-    if settings.access == "open" and not is_loopback(settings.host):
-        message = f"{settings.host} can be reached from other hosts, and VERDRAFT_ACCESS is open"
-        raise AccessRefused.of("VERDRAFT_HOST", message, "set VERDRAFT_ACCESS=required, or bind 127.0.0.1")
 
 
 async def health(database: DatabaseDep) -> dict[str, str]:

@@ -20,6 +20,7 @@ import httpx
 from pydantic import SecretStr
 
 from app import embedded
+from app.boundary import require_access
 from app.db.session import Database
 from app.domain.errors import DomainError
 from app.leases.repository import LeaseRepository
@@ -56,6 +57,7 @@ class Status:
 
 def up(settings: Settings, say: Say) -> Settings:
     """Start what does not run; returns the settings with the URLs in force. Raises ``DomainError`` with the remedy."""
+    require_access(settings.access, settings.host)
     settings.home.mkdir(parents=True, exist_ok=True)
     with exclusive(_lock(settings), waiting=lambda: say("another up or down is under way here; waiting for it")):
         register = Register(settings.home / "services.json")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.access.audit.repository import record
-from app.db.acting import project_of_actor
+from app.db.acting import actor, project_of_actor
 from app.db.repository import resolve
 from app.db.session import Database
 from app.domain.access import TooManyRequests
@@ -14,7 +14,7 @@ from app.domain.manifest import Manifest
 from app.domain.preflight import problems_of
 from app.experiments.listing.repository import ListingRepository
 from app.experiments.listing.search import Search
-from app.experiments.ownership.repository import standing
+from app.experiments.ownership.repository import share_traces, standing
 from app.experiments.progress import read
 from app.experiments.repository import ExperimentRepository
 from app.experiments.schemas import OWNER, PRIORITY, ExperimentPage, ExperimentRead, Shelving
@@ -46,7 +46,7 @@ class ExperimentService:
         async with self._database.transaction() as session:
             repository = ExperimentRepository(session)
             created = await repository.add(manifest, owner, priority)
-            await self._require_ours(session, manifest.digest, created=created)
+            await self._require_ours(session, manifest, created=created)
             problems = problems_of((await examine(session, manifest)).checks) if created else []
             if problems:
                 raise ManifestRefused(*problems)
@@ -55,8 +55,9 @@ class ExperimentService:
             wake(self._settings, manifest.hardware.accelerator)
         return experiment, created
 
-    async def _require_ours(self, session: AsyncSession, digest: str, *, created: bool) -> None:
+    async def _require_ours(self, session: AsyncSession, manifest: Manifest, *, created: bool) -> None:
         """Raise ``TakenElsewhere``, or ``TooManyRequests`` where the project's quota is used up."""
+        digest = manifest.digest
         unfinished, here = await standing(session, project_of_actor(), digest)
         if not here:
             remedy = "give yours another name: the same manifest is the same experiment, and belongs to one project"
@@ -66,6 +67,8 @@ class ExperimentService:
         if unfinished > self._settings.project_queue_max:
             message = f"the project has {unfinished - 1} unfinished experiments, which is its quota"
             raise TooManyRequests.of("(quota)", message, "wait until some have ended, or cancel some")
+        if actor().sees_only is None:  # others of the project must see what an administrator has chosen
+            await share_traces(session, project_of_actor(), [workload.trace for workload in manifest.workloads])
         await record(session, "experiment.submit", digest)
 
     async def read(self, reference: str) -> ExperimentRead:

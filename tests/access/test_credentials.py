@@ -11,8 +11,9 @@ import pytest
 
 from app.access.gate import PUBLIC, declared, require_declared
 from app.access.schemas import TokenWish
+from app.boundary import AccessRefused
 from app.domain.access import LOCAL, Principal, Scope, digest_of
-from app.main import AccessRefused, create_app
+from app.main import create_app
 from app.settings import Settings
 from tests.access.conftest import OURS, THEIRS, Guarded, bearer
 from tests.api.test_boundary import check_shape

@@ -5,9 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
+from app.access.schemas import TokenWish
 from app.domain.access import Scope
 from app.main import create_app
-from tests.access.conftest import OURS, THEIRS, Guarded
+from tests.access.conftest import OURS, THEIRS, Guarded, bearer
 from tests.api.test_boundary import check_shape
 from tests.factories import make_trace, manifest_document
 
@@ -67,3 +68,20 @@ async def test_who_submitted_and_cancelled_is_in_the_audit_log(guarded: Guarded,
         ("experiment.cancel", "token:alpha-submit"),
         ("experiment.submit", "token:alpha-submit"),
     ]
+
+
+async def test_what_an_administrator_submits_others_of_the_project_can_read(
+    guarded: Guarded, document: dict[str, Any]
+) -> None:
+    """Though nobody of the project has uploaded its trace; who is no administrator cannot use a trace unseen."""
+    await guarded.access.create_project("gamma")
+    made = {
+        scope: (await guarded.access.create_token(TokenWish(name=f"g-{scope}", project="gamma", scope=scope))).token
+        for scope in (Scope.SUBMIT, Scope.ADMIN)
+    }
+    blind = await guarded.client.post(EXPERIMENTS, headers=bearer(made[Scope.SUBMIT]), json=document)
+    assert "trace" in str(check_shape(blind, 422)["problems"])
+    answer = await guarded.client.post(EXPERIMENTS, headers=bearer(made[Scope.ADMIN]), json=document)
+    assert answer.status_code == 201, answer.text
+    traces = (await guarded.client.get("/api/v1/traces", headers=bearer(made[Scope.SUBMIT]))).json()
+    assert [trace["digest"] for trace in traces] == [document["workloads"][0]["trace"]]
