@@ -1,4 +1,7 @@
-"""A thin client of the service's HTTP API: JSON in and out, problem details as one error."""
+"""What the commands ask of the service: JSON in and out, problem details as one error, and quick to load.
+
+No library for others: that is ``clients/python``, typed and with every operation.
+"""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager

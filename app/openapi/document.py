@@ -23,7 +23,7 @@ KEY: Final = "Idempotency-Key"
 MATCH: Final = "If-None-Match"
 FIELDS: Final = "fields"
 _PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
-_RECORDED: Final = Path(__file__).with_name("examples.json")
+RECORDED: Final = Path(__file__).with_name("examples.json")
 _LEFT_BY_FASTAPI: Final = ("HTTPValidationError", "ValidationError")
 
 
@@ -63,8 +63,7 @@ def _complete(document: Document, path: str, method: str, operation: Document) -
         tag = {"ETag": {"description": "Strong: other bytes, another tag.", "schema": {"type": "string"}}}
         answers["304"] = {"description": "What you have is still right; no body.", "headers": tag}
         answers["200"].setdefault("headers", {}).update(tag)
-    recorded = _recorded().get(operation["operationId"], {})
-    _examples(operation, recorded)
+    _examples(operation, recorded().get(operation["operationId"], {}))
     for status, answer in answers.items():
         if not status.startswith(("2", "3")):
             answer["content"][MEDIA_TYPE]["example"] = problem_example(int(status), answer["description"], path)
@@ -126,24 +125,25 @@ def _sparse(document: Document, schema: Document) -> Document:
     return {**schema, "items": _sparse(document, schema["items"])} if "items" in schema else {"type": "object"}
 
 
-def _examples(operation: Document, recorded: Document) -> None:
+def _examples(operation: Document, known: Document) -> None:
     """The recorded request and answer, unless the route brings better ones."""
     for status, answer in operation["responses"].items():
-        if not status.startswith("2") or "answer" not in recorded:
+        if not status.startswith("2") or "answer" not in known:
             continue
         for content in answer.get("content", {}).values():
             if not {"example", "examples"} & content.keys():
-                content["example"] = recorded["answer"]
+                content["example"] = known["answer"]
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
-        if "body" in recorded and not {"example", "examples"} & content.keys():
-            body = recorded["body"]
+        if "body" in known and not {"example", "examples"} & content.keys():
+            body = known["body"]
             content["example"] = yaml.safe_dump(body, sort_keys=False) if kind.endswith("yaml") else body
     for parameter in operation.get("parameters", []):
-        value = recorded.get("parameters", {}).get(parameter["name"])
+        value = known.get("parameters", {}).get(parameter["name"])
         if value is not None:
             parameter["example"] = value
 
 
 @cache
-def _recorded() -> Document:
-    return cast("Document", json.loads(_RECORDED.read_bytes())) if _RECORDED.is_file() else {}
+def recorded() -> Document:
+    """Operation → an example of its parameters, body and answer."""
+    return cast("Document", json.loads(RECORDED.read_bytes())) if RECORDED.is_file() else {}

@@ -11,7 +11,7 @@ import pytest
 from app.db.session import Database
 from app.errors import MEDIA_TYPE
 from app.main import create_app
-from app.openapi.document import _RECORDED, METHODS
+from app.openapi.document import METHODS, RECORDED
 from app.settings import Settings
 from tests.api.recording import Recorded, record
 
@@ -110,8 +110,8 @@ async def test_the_examples_are_what_is_recorded(
 ) -> None:
     recorded: Recorded = await record(client, database, settings)
     if os.environ.get("VERDRAFT_RECORD"):
-        _RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-    known = json.loads(_RECORDED.read_bytes())
+        RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    known = json.loads(RECORDED.read_bytes())
     assert set(recorded) == {parameter.id for parameter in OPERATIONS} == set(known)
     for name, entry in recorded.items():
         assert set(shape(entry)) == set(shape(known[name])), name
