@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.cases.cursor import Place
 from app.cases.filling.repository import VERSION
 from app.cases.query import Answer, CaseQuery, Scored, Sort, Which
-from app.db.models import CaseIndexRow
+from app.db.case_models import CaseIndexRow
 from app.db.partitions import CASES, partition_name
 from app.db.session import driver
 from app.domain.manifest import Manifest

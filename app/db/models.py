@@ -7,7 +7,7 @@ attempt that wrote it; only what counts for the block's own fence is shown.
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from sqlalchemy import Double, ForeignKey, Index, LargeBinary, SmallInteger, Text, UniqueConstraint, func, text
+from sqlalchemy import Double, ForeignKey, Index, LargeBinary, UniqueConstraint, func, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -18,18 +18,6 @@ from app.domain.startup import ConfigSource
 from app.domain.vocabulary import Outcome
 
 PARTITIONED_BY_EXPERIMENT = {"postgresql_partition_by": "LIST (experiment)"}
-PARTITIONED_BY_STEM = {"postgresql_partition_by": "LIST (stem)"}
-CASE_ORDERS = (
-    "ttft_ns",
-    "tpot_ns",
-    "e2e_ns",
-    "lateness_ns",
-    "ratio",
-    "acceptance",
-    "output_tokens",
-    "prompt_tokens",
-    "request_id",
-)
 FAILURES = "ix_{}_failures"
 """Few rows failed, and the operations page asks for the newest of them every few seconds."""
 
@@ -220,60 +208,6 @@ class ObservationRow(Base):
     per_step_drafted: Mapped[list[int] | None]
     http_status: Mapped[int | None]
     error: Mapped[str | None] = mapped_column(ExactText)
-
-
-class RequestCaseRow(Base):
-    """What cases are found by: a narrow row beside each observation of a complete block, made from it and never edited.
-
-    Without the arrays, so that a million of them can be gone through while a reader waits.
-    """
-
-    __tablename__ = "request_case"
-    __table_args__ = (
-        *(Index(None, "condition", key, "number") for key in CASE_ORDERS),
-        Index(None, "condition", "head", "number"),
-        Index("ix_request_case_failures", "condition", "outcome", "number", postgresql_where=text("outcome <> 0")),
-        Index("ix_request_case_differences", "condition", "number", postgresql_where=text("differs")),
-        PARTITIONED_BY_STEM,
-    )
-
-    stem: Mapped[UUID] = mapped_column(primary_key=True)
-    """The first half of the experiment's digest: its text would double the row."""
-    number: Mapped[int] = mapped_column(primary_key=True)
-    """By block and then by condition and due time; the order of equals."""
-    lateness_ns: Mapped[int | None]
-    ttft_ns: Mapped[int | None]
-    tpot_ns: Mapped[float | None] = mapped_column(Double)
-    e2e_ns: Mapped[int | None]
-    ratio: Mapped[float | None] = mapped_column(Double)
-    acceptance: Mapped[float | None] = mapped_column(Double)
-    score: Mapped[float | None] = mapped_column(Double)
-    output_tokens: Mapped[int]
-    prompt_tokens: Mapped[int | None]
-    run_id: Mapped[UUID]
-    condition: Mapped[int] = mapped_column(SmallInteger)
-    """Its place among the manifest's conditions."""
-    block: Mapped[int] = mapped_column(SmallInteger)
-    attempt: Mapped[int] = mapped_column(SmallInteger)
-    outcome: Mapped[int] = mapped_column(SmallInteger)
-    """Its place among the outcomes."""
-    counted: Mapped[bool]
-    differs: Mapped[bool | None]
-    request_id: Mapped[str] = mapped_column(Text(collation="C"))
-    strata: Mapped[list[str]]
-    head: Mapped[bytes] = mapped_column(LargeBinary)
-
-
-class CaseIndexRow(Base):
-    """A complete block whose cases are there, and how many of each condition: counted ones and others."""
-
-    __tablename__ = "case_index"
-
-    experiment: Mapped[str] = mapped_column(ForeignKey(ExperimentRow.digest, ondelete="CASCADE"), primary_key=True)
-    block: Mapped[int] = mapped_column(primary_key=True)
-    fence: Mapped[int]
-    version: Mapped[int]
-    cases: Mapped[Json]
 
 
 class SeriesRow(Base):

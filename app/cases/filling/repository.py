@@ -11,7 +11,8 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.cases.query import HEAD_BYTES
-from app.db.models import CaseIndexRow, ExperimentRow
+from app.db.case_models import CaseIndexRow
+from app.db.models import ExperimentRow
 from app.db.partitions import CASES, clear_cases, hold_partitions, partition_name, stem_of
 from app.db.session import driver
 from app.domain.condition import Condition, expand

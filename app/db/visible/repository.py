@@ -11,10 +11,10 @@ from sqlalchemy.orm import ORMExecuteState, Session, with_loader_criteria
 
 from app.db.access_models import TraceHolderRow
 from app.db.acting import visible_project
+from app.db.case_models import CaseIndexRow
 from app.db.models import (
     ArtifactRow,
     BlockRow,
-    CaseIndexRow,
     ExperimentRow,
     ImportedResultRow,
     ReportRow,
