@@ -56,12 +56,18 @@ def is_over(state: str) -> bool:
     return is_terminal(EXPERIMENT_MOVES, ExperimentState(state))
 
 
+def _without_controls(value: object) -> object:
+    """Any text that a page puts out, whoever wrote it; markup of our own is left alone."""
+    return wording.printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
 def environment(templates: Path) -> Environment:
-    """Autoescaping, and an undefined name is an error, not an empty string."""
+    """Autoescaping, no control characters, and an undefined name is an error, not an empty string."""
     env = Environment(
         loader=FileSystemLoader(templates),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_without_controls,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -96,7 +96,7 @@ class Story:
         """The texts of a manifest that are free."""
         if not self.hostile:
             return {}
-        shown = self.hostile.replace("\x1b", "")
+        shown = "".join(character for character in self.hostile if character >= " ")
         return {
             "hardware": {"accelerator": f"cpu {shown}", "count": 1, "topology": f"one {shown}"},
             "software": {"driver": f"d {shown}", "cuda": "none", "os": f"os {shown}", "kernel": f"k {shown}"},

@@ -8,6 +8,7 @@ from app.domain.report import Estimate
 from app.figures.figure import Metric
 from app.pages.compare import CompareQuery
 from app.pages.forest import axis_for
+from app.pages.views import ENVIRONMENT
 from app.pages.wording import (
     METRIC_WORDS,
     TIMES,
@@ -105,3 +106,10 @@ def test_a_part_that_the_report_lacks_is_named_with_those_it_has() -> None:
 )
 def test_a_headline_is_the_claim_and_the_rest_follows(text: str, first: str, rest: str) -> None:
     assert first_sentence(text) == (first, rest)
+
+
+def test_no_page_puts_out_control_characters_whoever_wrote_them() -> None:
+    shown = ENVIRONMENT.from_string("<p title='{{ text }}'>{{ text }}{{ 1 }}</p>").render(
+        text="a\x1b[31mb\u202ec<i>\nd"
+    )
+    assert shown == "<p title='abc&lt;i&gt;\nd'>abc&lt;i&gt;\nd1</p>"
