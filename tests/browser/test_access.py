@@ -10,7 +10,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.settings import PROJECT_ROOT
-from tests.browser.axe import violations as _violations  # noqa: F401  (others name it so)
 from tests.browser.conftest import Teller
 from tests.browser.story import Story
 

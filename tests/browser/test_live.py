@@ -20,10 +20,10 @@ from app.domain.manifest import Manifest
 from app.experiments.events import Streams
 from app.main import create_app
 from app.settings import Settings
+from tests.browser.axe import violations
 from tests.browser.conftest import PATIENCE_MS
 from tests.browser.story import Story, tell
 from tests.browser.story_live import told_log, told_picture
-from tests.browser.test_access import _violations
 
 pytestmark = pytest.mark.browser
 
@@ -302,6 +302,6 @@ def test_a_running_experiment_is_for_everyone(
     expect(page.get_by_text("7/24")).to_be_visible()
     page.get_by_text("The numbers of these charts").click()
     page.get_by_text("The engine's log, as it is written").click()
-    assert _violations(page) == []
+    assert violations(page) == []
     page.set_viewport_size({"width": NARROW_PX, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW_PX
