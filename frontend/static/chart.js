@@ -74,7 +74,7 @@ function dressShape(shape) {
 /** How many rows the legend takes. @param {Figure} figure @param {number} width */
 function legendRows(figure, width) {
   const names = figure.data.filter((t) => t.showlegend !== false).map((t) => String(t.name).length);
-  const perRow = Math.max(1, Math.floor((width - 24) / (Math.max(0, ...names) * 7.4 + 52)));
+  const perRow = Math.max(1, Math.floor((width - 24) / (Math.max(0, ...names) * 7.4 + 72)));
   return Math.ceil(names.length / perRow);
 }
 
