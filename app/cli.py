@@ -70,12 +70,12 @@ def show_workload(file: ExistingFile) -> None:
 
 
 @workload_app.command("upload")
-def upload_workload(file: ExistingFile, *, url: Url = LOCAL_URL) -> None:
+def upload_workload(file: ExistingFile, *, as_json: AsJson = False, url: Url = LOCAL_URL) -> None:
     """Upload a trace; one that is already there is left as it is. ``store`` takes what is too large for this."""
     from app.client import Service
 
-    with refusals(), Service(url) as service:
-        tell(service.upload_trace(file.read_bytes()))
+    with refusals(as_json=as_json), Service(url) as service:
+        tell(service.upload_trace(file.read_bytes()), as_json=as_json)
 
 
 @workload_app.command("store")
@@ -112,17 +112,19 @@ def submit(
 
 
 @app.command("watch")
-def watch_experiment(experiment_id: ExperimentId, *, url: Url = LOCAL_URL) -> None:
-    """Follow an experiment to its verdict; Ctrl-C leaves it running."""
+def watch_experiment(experiment_id: ExperimentId, *, as_json: AsJson = False, url: Url = LOCAL_URL) -> None:
+    """Follow an experiment to its verdict; Ctrl-C leaves it running. With --json progress goes to stderr."""
     from rich.console import Console
 
     from app.client import Service
     from app.watch import watch
 
-    with refusals(), Service(url) as service:
-        report = watch(service, experiment_id, Console())
+    with refusals(as_json=as_json), Service(url) as service:
+        report = watch(service, experiment_id, Console(stderr=as_json))
     if report is None:
         raise typer.Exit(EXIT_INTERRUPTED)
+    if as_json:
+        typer.echo(report.model_dump_json(indent=2))
 
 
 @app.command("report")
@@ -155,13 +157,13 @@ def show_report(
 
 
 @app.command()
-def cancel(experiment_id: ExperimentId, *, url: Url = LOCAL_URL) -> None:
+def cancel(experiment_id: ExperimentId, *, as_json: AsJson = False, url: Url = LOCAL_URL) -> None:
     """Stop an experiment; evidence already recorded is kept."""
     from app.client import Service
 
-    with refusals(), Service(url) as service:
+    with refusals(as_json=as_json), Service(url) as service:
         experiment = service.cancel(experiment_id)
-    tell({"id": experiment["id"], "state": experiment["state"]})
+    tell({"id": experiment["id"], "state": experiment["state"]}, as_json=as_json)
 
 
 @app.command()
@@ -169,17 +171,18 @@ def delete(
     experiment_id: ExperimentId,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Yes, its evidence too; there is no way back.")] = False,
+    as_json: AsJson = False,
     url: Url = LOCAL_URL,
 ) -> None:
     """Delete an experiment that has ended, with its evidence, files and reports."""
     from app.client import Service
 
-    with refusals(), Service(url) as service:
+    with refusals(as_json=as_json), Service(url) as service:
         if not yes:
             named = service.experiment(experiment_id)
             message = f"{named['name']} ({named['id'][:12]}, {named['state']}) would be gone with all its evidence"
             raise DomainError.of("--yes", message, "say --yes; `verdraft bundle` keeps a copy")
-        tell(service.delete(experiment_id))
+        tell(service.delete(experiment_id), as_json=as_json)
 
 
 @app.command("list")
@@ -203,15 +206,16 @@ def download_bundle(
     *,
     output: Annotated[Path, typer.Option("-o", "--output")],
     with_raw: Annotated[bool, typer.Option("--with-raw", help="Whole logs and raw reads too.")] = False,
+    as_json: AsJson = False,
     url: Url = LOCAL_URL,
 ) -> None:
     """Download all that is needed to recompute an experiment's report offline; prints the digest over all of it."""
     from app.bundle.archive import root_of
     from app.client import Service
 
-    with refusals(), Service(url) as service:
+    with refusals(as_json=as_json), Service(url) as service:
         size = service.bundle(experiment_id, output, with_raw=with_raw)
-        tell({"bundle": str(output), "bytes": size, "root": root_of(output)})
+        tell({"bundle": str(output), "bytes": size, "root": root_of(output)}, as_json=as_json)
 
 
 @app.command("verify")

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,24 @@ def test_upload_submit_list_and_cancel(
     assert identity[:12] in verdraft("list", *url).stdout
     assert json.loads(verdraft("list", "--json", *url).stdout)[0]["id"] == identity
     assert "CANCELED" in verdraft("cancel", identity[:12], *url).stdout
+
+
+def test_every_command_answers_as_one_json_document(
+    verdraft: Verdraft, live_server: LiveServer, manifest_file: Path, trace_file: Path, tmp_path: Path
+) -> None:
+    def told(*arguments: object) -> dict[str, Any]:
+        return json.loads(verdraft(*arguments, "--json", "--url", live_server.url).stdout)
+
+    assert told("workload", "upload", trace_file)["digest"]
+    identity = told("submit", manifest_file)["id"]
+    assert told("cancel", identity)["state"] == "CANCELED"
+    assert told("watch", identity)["experiment"] == identity
+    assert told("report", identity)["interim"]
+    assert told("bundle", identity, "--output", tmp_path / "bundle.tar.zst")["root"]
+    assert told("gate", identity)["problems"]
+    assert told("delete", identity)["problems"][0]["field"] == "--yes"
+    assert told("delete", identity, "--yes")
+    assert told("watch", identity)["status"] == 404
 
 
 def test_a_gate_without_a_verdict_is_refused(
