@@ -115,7 +115,7 @@ function dressLayout(figure, width) {
   };
   const named = dressed.annotations.some((/** @type {any} */ a) => a.textangle === -90);
   const plot = narrow && layout.meta.panels > 1 ? stack(dressed) : layout.height - 130;
-  const margin = { l: named ? 64 : 8, r: 12, t: (layout.meta.panels > 1 ? 30 : 12) + (narrow ? 0 : rows), b: 56 + (narrow ? rows : 0) };
+  const margin = { l: named ? 64 : 8, r: 12, t: ((layout.meta.panels ?? 2) > 1 ? 30 : 12) + (narrow ? 0 : rows), b: 56 + (narrow ? rows : 0) };
   dressed.margin = margin;
   dressed.height = plot + margin.t + margin.b;
   dressed.legend = {
