@@ -72,6 +72,7 @@ ITEMS = (
           "tests/access/test_quotas.py::test_a_project_may_not_queue_without_end")),
     Item(18, "markup in names, prompts and answers", "escaped; no inline script is allowed",
          (
+          "tests/browser/test_canaries.py::test_what_engines_hosts_and_people_say_is_only_text",
           "tests/pages/test_mismatches.py::test_the_page_tells_everything_and_escapes_what_a_model_said",
           f"{EDGE}test_every_answer_carries_the_security_headers")),
     Item(19, "cells that a spreadsheet would compute", "an apostrophe before them",
