@@ -167,8 +167,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
     why = _reasons(evidence, blocks, results)
     burdens = {arm.name: burden(evidence, blocks, arm) for arm in manifest.candidates}
     weighing = weigh(at.manifest, verdicts, comparisons, burdens, blocks)
-    invalid = {v.arm for v in verdicts if v.word is VerdictWord.INVALID}
-    picked = selection(manifest, comparisons, len(blocks.indices), invalid=invalid)
+    picked = selection(manifest, comparisons, len(blocks.indices), invalid=_invalid(verdicts))
     schedules = k_schedules(at, blocks, verdicts, comparisons)
     facts = Facts(
         evidence,
@@ -263,6 +262,11 @@ def _explanations(
         if (arm := condition.arm) in drafted:
             told = arm not in blind
             yield explain(blocks, condition, k=drafted[arm], overall=overall[condition], counts_per_request=told)
+
+
+def _invalid(verdicts: Iterable[Verdict]) -> frozenset[str]:
+    """Arms of which a condition is INVALID."""
+    return frozenset(v.arm for v in verdicts if v.word is VerdictWord.INVALID)
 
 
 def _in_order(evidence: ExperimentEvidence) -> ExperimentEvidence:
