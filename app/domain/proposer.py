@@ -61,7 +61,6 @@ _KEYS: Final = (
 )
 
 
-
 def keys_of(method: Method) -> tuple[str, ...]:
     """The fields of ``Speculation`` beside ``method`` that a proposer of this method may state; none for target-only.
 

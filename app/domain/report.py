@@ -4,7 +4,7 @@ A pure function of evidence and ``ANALYSIS_VERSION``; pages, figures, API and bu
 only numbers that are here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
