@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -28,6 +28,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MS = 30_000
 
 Teller = Callable[[Story], Manifest]
+Play = Callable[[Callable[[Database], Awaitable[object]]], None]
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +91,22 @@ def told(live_server: LiveServer) -> Teller:
             return thread.submit(asyncio.run, play(story)).result()
 
     return play_aside
+
+
+@pytest.fixture
+def play(live_server: LiveServer) -> Play:
+    """Change the live server's database, beside Playwright's own loop."""
+    url = live_server.settings.database_url.get_secret_value()
+
+    async def run(work: Callable[[Database], Awaitable[object]]) -> None:
+        database = Database(url)
+        try:
+            await work(database)
+        finally:
+            await database.dispose()
+
+    def run_aside(work: Callable[[Database], Awaitable[object]]) -> None:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(lambda: asyncio.run(run(work))).result()
+
+    return run_aside

@@ -58,12 +58,11 @@ def routes() -> frozenset[str]:
 
 def _paths(found: Any) -> Iterator[str]:
     for route in found:
-        if isinstance(route, APIRoute) and "GET" in route.methods:
-            yield route.path
-        elif hasattr(route, "routes"):
-            yield from _paths(route.routes)
-        elif hasattr(route, "original_router"):
-            yield from _paths(route.original_router.routes)
+        inner = getattr(route, "original_router", route)  # what an included router is behind
+        if isinstance(route, APIRoute):
+            yield from [route.path] if "GET" in (route.methods or ()) else []
+        else:
+            yield from _paths(getattr(inner, "routes", ()))
 
 
 def _of(manifest: Manifest) -> str:

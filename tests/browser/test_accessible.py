@@ -7,10 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import NARROW_PX, violations
-from tests.browser.conftest import Teller
+from tests.browser.conftest import PATIENCE_MS, Play, Teller
 from tests.browser.every_page import addresses, routes
 from tests.browser.story import Story
-from tests.browser.test_operations import Play, play  # noqa: F401  (a fixture)
 from tests.factories_operations import busy_floor
 
 pytestmark = pytest.mark.browser
@@ -20,8 +19,10 @@ Places = Callable[[], dict[str, str]]
 
 
 @pytest.fixture
-def places(page: Page, told: Teller, play: Play) -> Places:  # noqa: F811
+def places(page: Page, told: Teller, play: Play) -> Places:
     """Tells what every page needs, and gives their addresses."""
+
+    page.set_default_navigation_timeout(4 * PATIENCE_MS)  # a first look at a report computes it
 
     def tell() -> dict[str, str]:
         ended = told(Story(blocks=2, planned=2, name="differs", differing_arm="ngram-k4"))

@@ -3,10 +3,9 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PATIENCE_MS, Teller
+from tests.browser.conftest import PATIENCE_MS, Play, Teller
 from tests.browser.every_page import addresses
 from tests.browser.story import Story
-from tests.browser.test_operations import Play, play  # noqa: F401  (a fixture)
 from tests.factories_operations import busy_floor
 
 pytestmark = pytest.mark.browser
@@ -29,7 +28,7 @@ SILENT = {
 """Pages that show none of the story's free texts."""
 
 
-def test_what_engines_hosts_and_people_say_is_only_text(page: Page, told: Teller, play: Play) -> None:  # noqa: F811
+def test_what_engines_hosts_and_people_say_is_only_text(page: Page, told: Teller, play: Play) -> None:
     ended = told(
         Story(blocks=2, planned=2, name="hostile", hostile=SEQUENCES, differing_arm="ngram-k4", failing_arm="draft-k4")
     )

@@ -1,16 +1,14 @@
 """The operations page in a browser: it reads, it changes, it goes on when the service does not answer."""
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from app.db.session import Database
 from tests.browser.axe import violations
+from tests.browser.conftest import Play
 from tests.conftest import LiveServer
 from tests.factories_operations import Floor, busy_floor
 
@@ -20,27 +18,6 @@ NARROW_PX = 360
 REFRESHED_MS = 30_000
 LIVE = "**/operations/live"
 SILENT = re.compile(r"The service does not answer\. The numbers below are of 20")
-
-Play = Callable[[Callable[[Database], Awaitable[object]]], None]
-
-
-@pytest.fixture
-def play(live_server: LiveServer) -> Play:
-    """Change the live server's database, beside Playwright's own loop."""
-    url = live_server.settings.database_url.get_secret_value()
-
-    async def run(work: Callable[[Database], Awaitable[object]]) -> None:
-        database = Database(url)
-        try:
-            await work(database)
-        finally:
-            await database.dispose()
-
-    def run_aside(work: Callable[[Database], Awaitable[object]]) -> None:
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(lambda: asyncio.run(run(work))).result()
-
-    return run_aside
 
 
 @pytest.fixture
