@@ -21,7 +21,6 @@ Places = Callable[[], dict[str, str]]
 @pytest.fixture
 def places(page: Page, told: Teller, play: Play) -> Places:
     """Tells what every page needs, and gives their addresses."""
-
     page.set_default_navigation_timeout(4 * PATIENCE_MS)  # a first look at a report computes it
 
     def tell() -> dict[str, str]:
