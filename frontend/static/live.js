@@ -41,11 +41,11 @@ function put(place, html) {
   if (drawn.has(place) && known.innerHTML === fresh.innerHTML) return;
   drawn.set(place, html);
   const opened = [...place.querySelectorAll("details")].map((d) => d.open);
-  const scrolled = [...place.querySelectorAll(".scroll, pre")].map((s) => [s.scrollLeft, s.scrollTop]);
+  const scrolled = [...place.querySelectorAll(".scroll, pre")].map((s) => ({ left: s.scrollLeft, top: s.scrollTop }));
   const focused = place.contains(document.activeElement) ? address(document.activeElement) : null;
   place.replaceChildren(fresh.content);
   place.querySelectorAll("details").forEach((d, i) => (d.open = opened[i] ?? d.open));
-  place.querySelectorAll(".scroll, pre").forEach((s, i) => ([s.scrollLeft, s.scrollTop] = scrolled[i] ?? [0, 0]));
+  place.querySelectorAll(".scroll, pre").forEach((s, i) => s.scrollTo({ ...scrolled[i], behavior: "instant" }));
   if (focused) /** @type {HTMLElement | null} */ (place.querySelector(focused))?.focus({ preventScroll: true });
 }
 
