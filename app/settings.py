@@ -100,7 +100,8 @@ class Settings(BaseSettings):
         description="How long a page waits for a report that is being computed before it shows itself without.",
     )
     live: bool = Field(
-        default=True, description="Whether workers tell pages, each second, what the run under way does; never evidence."
+        default=True,
+        description="Whether workers tell pages, each second, what the run under way does; never evidence.",
     )
     idempotency_hours: float = Field(
         default=24, gt=0, description="How long the answer to a request with an Idempotency-Key is kept."

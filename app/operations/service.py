@@ -3,8 +3,8 @@
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.access.audit.repository import record
 from app.accelerators.repository import AcceleratorFacts, AcceleratorRepository
+from app.access.audit.repository import record
 from app.db.session import Database
 from app.domain.errors import IllegalTransition, NotFound
 from app.domain.lifecycle import AcceleratorState

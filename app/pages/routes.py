@@ -12,6 +12,7 @@ from starlette.types import Scope as Asked
 from app.access.gate import needs
 from app.domain.access import Scope
 from app.domain.memory import MemoryPart
+from app.domain.report import Report
 from app.experiments.schemas import ExperimentRead
 from app.figures.figure import Metric, strata_of
 from app.interop.beside import imports_context
@@ -59,8 +60,9 @@ router.include_router(forms)  # before the addresses with an experiment in them
 @router.get("/experiments/{prefix}")
 async def show_experiment(request: Request, prefix: str, source: Source, *, canceling: bool = False) -> Response:
     """The live page; once finished, the decision comes first."""
-    context = await _live_context(source, prefix) | {"canceling": canceling, "is_decided": False}
-    report = context["report"]
+    context: dict[str, Any] = await _live_context(source, prefix)
+    context |= {"canceling": canceling, "is_decided": False}
+    report: Report | None = context["report"]
     if is_over(context["experiment"].state) and report and report.verdicts:
         context |= decided(report) | mismatches.WORDS | {"is_decided": True, "address": _absolute(request)}
         context["noise"] = await source.comparisons.host_noise(report)

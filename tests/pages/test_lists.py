@@ -67,7 +67,7 @@ async def test_it_is_shown_beside_its_experiment(client: httpx.AsyncClient, data
 async def test_what_is_wrong_is_said_beside_its_input(
     client: httpx.AsyncClient, content: bytes, fields: dict[str, str], field: str
 ) -> None:
-    answer = await send(client, content, **fields)
+    answer = await send(client, content, HERE, **fields)
     assert answer.status_code == 422
     assert f'id="wrong-{field}-1"' in answer.text
     assert f'href="#{field}"' in answer.text
