@@ -80,3 +80,5 @@ class ApiSearch(Search):
     """The same for the API, which also says how many it takes at once."""
 
     limit: Annotated[int, Field(ge=1, le=100)] = 20
+    fields: str | None = None
+    """Read by the route's ``sparse``; named here since a query of this model forbids what it does not name."""
