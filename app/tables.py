@@ -40,7 +40,7 @@ def print_verdicts(console: Console, report: Report) -> None:
 def _command(answer: Recommendation) -> Iterator[str]:
     """One line to copy, and what is to be done before it can be."""
     if answer.command:
-        yield f"{'To deploy it' if answer.arm else 'As it was measured'}:"
+        yield f"{answer.command_title}:"
         yield answer.command
         yield from (f"First {line}." for line in answer.before)
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from app.domain.correctness import MISMATCHES_LISTED, SAMPLED
 from app.domain.engine_version import floor_reason, version_of_runtime
 from app.domain.evidence import ExperimentEvidence
+from app.domain.finding import BLOCKS_FOR_DECISION
 from app.domain.manifest import Manifest
 from app.domain.pairing import CompleteBlocks
 from app.domain.startup_gates import unchecked_canaries
-from app.domain.verdict import BLOCKS_FOR_DECISION
 from app.domain.vocabulary import Purpose, Saturation
 
 

@@ -16,6 +16,8 @@ from app.domain.statistics import spread, t_interval
 from app.domain.vocabulary import VerdictWord
 
 BLOCKS_MIN: Final = 2
+BLOCKS_FOR_DECISION: Final = 5
+"""With fewer complete blocks every word is exploratory, so that no fewer can be said to decide."""
 
 
 class Finding(NamedTuple):
@@ -83,6 +85,8 @@ def _more_blocks(log_ratios: Sequence[float], margin: float, confidence: float) 
     to_margin = abs(abs(sum(log_ratios) / has) - margin)
     for effect in (margin, to_margin):
         needed = blocks_needed(spread(log_ratios), effect, confidence)
-        if needed is None or needed > has:
-            return needed
-    return has + 1
+        if needed is None:
+            return None
+        if needed > has:
+            return max(needed, BLOCKS_FOR_DECISION)
+    return max(has + 1, BLOCKS_FOR_DECISION)

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.as_deployed import said
 from app.domain.deployment import serve_command, serve_flags, to_do_before
+from app.domain.finding import BLOCKS_FOR_DECISION
 from app.domain.k_schedule import KSchedule
 from app.domain.manifest import Arm, Manifest
-from app.domain.selection import Selection
-from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict
+from app.domain.verdict import Verdict
 from app.domain.verdict_words import WordAt, counted, told
 from app.domain.vocabulary import Purpose, Regime, VerdictWord
 from app.domain.weighing import Standing, Weighed, Weighing
@@ -51,6 +51,11 @@ class Recommendation(_Frozen):
     by_regime: tuple[RegimeAnswer, ...] = ()
     """Where no arm is right for both regimes."""
 
+    @property
+    def command_title(self) -> str:
+        """Nobody shall copy a command and miss that it is not yet recommended."""
+        return "To deploy it" if self.arm else "As it was measured; confirm it before production"
+
 
 def recommend(
     manifest: Manifest,
@@ -58,7 +63,6 @@ def recommend(
     weighing: Weighing,
     schedules: Sequence[KSchedule],
     *,
-    picked: Selection | None,
     interim: bool,
 ) -> Recommendation:
     """The answer over everything that the manifest decides on."""
@@ -69,7 +73,7 @@ def recommend(
     obstacle = _obstacle(manifest, interim=interim)
     if obstacle:
         leaning = "" if first is None else f" So far {first.arm} looks best: it {_all(verdicts, first.arm)}."
-        return answer.model_copy(update={"sentence": f"{obstacle}{leaning}"})
+        return answer.model_copy(update={"sentence": f"{obstacle}{_none_valid(verdicts)}{leaning}"})
     if first is None:
         regimes = tuple(_only_for(manifest, regime, arm) for regime, arm in weighing.by_regime.items())
         sentence = f"{_no_arm(manifest, verdicts, weighed, regimes)}{_both(schedules)}"
@@ -77,7 +81,7 @@ def recommend(
     arm = next(a for a in manifest.candidates if a.name == first.arm)
     fresh = len(manifest.decided) == 1
     helped = f"it {_all(verdicts, first.arm)}{_held(first)}"
-    words = f"Deploy {first.arm}: {helped}." if fresh else _confirm(manifest, first, helped, picked)
+    words = f"Deploy {first.arm}: {helped}." if fresh else _confirm(manifest, first, helped)
     others = "".join(f" {_aside(one)}." for one in weighed if one.standing in _SAID)
     named = {"arm": arm.name} if fresh else {"candidate": arm.name}
     update = {"sentence": f"{words} {_cost(first)}{others}", **named, **_to_copy(manifest, arm)}
@@ -105,17 +109,12 @@ def _to_copy(manifest: Manifest, arm: Arm) -> dict[str, object]:
     }
 
 
-def _confirm(manifest: Manifest, first: Weighed, helped: str, picked: Selection | None) -> str:
-    flattered = (
-        f" ({first.arm} has {picked.ratio:.3f} times target-only's speed in them; the best of the other blocks, "
-        f"whichever arm it is, has {picked.ratio_left_out:.3f} in the block left out)"
-        if picked is not None and picked.arm == first.arm
-        else ""
-    )
+def _confirm(manifest: Manifest, first: Weighed, helped: str) -> str:
+    """What picking adds by luck is said beside it, by ``selection``: it is of the rule, not of this arm."""
     return (
         f"Confirm {first.arm} before it is deployed: {helped}; but it was picked out of {len(manifest.decided)} arms "
-        f"on the same blocks{flattered}. The same manifest with {first.arm} alone and another schedule_seed "
-        "confirms it."
+        f"on the same blocks, and the best of several is flattered by luck. The same manifest with {first.arm} alone "
+        "and another schedule_seed confirms it."
     )
 
 
@@ -160,6 +159,15 @@ def _obstacle(manifest: Manifest, *, interim: bool) -> str:
     if missing:
         return f"No recommendation: the {' and '.join(missing)} regime was not measured."
     return ""
+
+
+def _none_valid(verdicts: Sequence[Verdict]) -> str:
+    """Arms of which nothing counts, so that nobody waits for more blocks of them."""
+    words: dict[str, set[VerdictWord]] = {}
+    for v in verdicts:
+        words.setdefault(v.arm, set()).add(v.word)
+    broken = [arm for arm, seen in words.items() if seen == {VerdictWord.INVALID}]
+    return f" More blocks alone will not help {' or '.join(broken)}: invalid everywhere." if broken else ""
 
 
 def _no_arm(

@@ -26,6 +26,7 @@ from app.domain.degenerate import DegenerateAnswers
 from app.domain.device import Device
 from app.domain.evidence import ExperimentEvidence
 from app.domain.explanation import Explanation, explain
+from app.domain.finding import BLOCKS_FOR_DECISION
 from app.domain.gates import ControlSummary, experiment_controls, findings, reconcile_all, summaries
 from app.domain.greedy_mismatch import Mismatch
 from app.domain.judged import LookTaken, judge
@@ -45,7 +46,7 @@ from app.domain.selection import Selection, selection
 from app.domain.servers import DraftCost, SessionSummary, draft_cost, session_summary
 from app.domain.startup_gates import without_request_counts
 from app.domain.statistics import Estimate
-from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict
+from app.domain.verdict import Verdict
 from app.domain.vocabulary import VerdictWord
 from app.domain.weighing import weigh
 
@@ -192,7 +193,7 @@ def build_report(evidence: ExperimentEvidence) -> Report:
         looks=looks,
         strata={w.name: tuple(strata_of(evidence.labels.get(w.name, ()))) for w in manifest.workloads},
         verdicts=verdicts,
-        recommendation=recommend(manifest, verdicts, weighing, schedules, picked=picked, interim=interim),
+        recommendation=recommend(manifest, verdicts, weighing, schedules, interim=interim),
         selection=picked,
         results=results,
         comparisons=comparisons,

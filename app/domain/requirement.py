@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.domain.comparison import MetricComparison, family_size
 from app.domain.errors import DomainError, FieldProblem
-from app.domain.finding import find
+from app.domain.finding import BLOCKS_FOR_DECISION, find
 from app.domain.pairing import ALL
 from app.domain.report import Report
 from app.domain.rests_on import PinChange, against_experiment
 from app.domain.statistics import Estimate
-from app.domain.verdict import BLOCKS_FOR_DECISION, Verdict
+from app.domain.verdict import Verdict
 from app.domain.vocabulary import Purpose, Regime, VerdictWord
 
 GATE_FORMAT: Final = "verdraft/gate/v0"

@@ -16,7 +16,7 @@ from app.domain.condition import Condition, expand
 from app.domain.control import Control
 from app.domain.correctness import SAMPLED, Correctness
 from app.domain.evidence import ExperimentEvidence
-from app.domain.finding import BLOCKS_MIN, Finding, find, sharing
+from app.domain.finding import BLOCKS_FOR_DECISION, BLOCKS_MIN, Finding, find, sharing
 from app.domain.gates import Run, broken_gates
 from app.domain.manifest import Manifest
 from app.domain.pairing import CompleteBlocks, baseline_of
@@ -24,7 +24,6 @@ from app.domain.sampling_equality import SampledEquality, SamplingWord
 from app.domain.statistics import Estimate
 from app.domain.vocabulary import BASELINE_ARM, Outcome, Regime, Saturation, VerdictWord
 
-BLOCKS_FOR_DECISION: Final = 5
 NO_ANSWERS: Final = Answers()
 
 _TOLD: Final = frozenset({Saturation.SATURATED, Saturation.SUSPECT})

@@ -28,12 +28,31 @@ class Placed(NamedTuple):
     arm: str
     place: tuple[str, str]
     value: Estimate
+    rests_on: MetricComparison | None = None
+    """Whose interval, which holds for all verdicts together, is drawn in place of the estimate's own."""
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """Of the interval that is drawn."""
+        return _wide(self.rests_on) if self.rests_on else (self.value.low, self.value.high)
+
+    @property
+    def cells(self) -> tuple[float | None, float | None, float | None, int, str]:
+        """Of a table: value, interval, n and method."""
+        how = _wide_method(self.rests_on) if self.rests_on else method(self.value)
+        return self.value.value, *self.limits, self.value.n, how
 
 
 def speedup_by_condition(report: Report, view: View) -> Figure:
     """The answer as a forest plot: each arm's primary ratio in each condition, with the margin band."""
+    primary = {(c.arm, c.workload, c.load): c for c in report.comparisons if c.primary}
     placed = [
-        Placed(v.arm, (f"{v.workload} · {v.load}", offered(report, v.load)), v.ratio)
+        Placed(
+            v.arm,
+            (f"{v.workload} · {v.load}", offered(report, v.load)),
+            v.ratio,
+            primary.get((v.arm, v.workload, v.load)),
+        )
         for v in report.verdicts
         if v.ratio and view.has(v.workload, v.load)
     ]
@@ -42,7 +61,7 @@ def speedup_by_condition(report: Report, view: View) -> Figure:
         placed,
         name="speedup_by_condition",
         title="Speed-up by workload and load",
-        caption=f"What the verdicts rest on, with the margin as a band: {BETTER}.",
+        caption=f"Intervals hold for all verdicts together, and the margin is a band: {BETTER}.",
         headers=("workload and load", "offered"),
     )
 
@@ -146,7 +165,9 @@ def forest(
         Line(
             arm,
             0,
-            tuple(dot(two_lines(*p.place), p.value, ", ".join((arm, *p.place))) for p in placed if p.arm == arm),
+            tuple(
+                Dot(two_lines(*p.place), p.value, ", ".join((arm, *p.place)), *p.limits) for p in placed if p.arm == arm
+            ),
             "points",
         )
         for arm in arms
@@ -158,7 +179,7 @@ def forest(
         f"Ratio to target-only ({TIMES}, log scale)",
         "",
         shapes=margin(0, delta, horizontal=True),
-        x_axis=ratio_axis((v for p in placed for v in (p.value.value, p.value.low, p.value.high)), delta),
+        x_axis=ratio_axis((v for p in placed for v in (p.value.value, *p.limits)), delta),
         y_axis={
             "autorange": "reversed",
             "categoryorder": "array",
@@ -171,7 +192,7 @@ def forest(
         title=title,
         caption=caption,
         headers=("arm", *headers, "ratio", *INTERVAL),
-        rows=tuple((p.arm, *p.place, *told(p.value)) for p in placed),
+        rows=tuple((p.arm, *p.place, *p.cells) for p in placed),
         height_px=frame.height_px,
         draw=lambda: drawn(report, frame, lines, horizontal=True).update_layout(scattermode="group"),
     )

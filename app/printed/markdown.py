@@ -79,7 +79,7 @@ def _answer(report: Report) -> Iterator[str]:
     yield f"Scope: {escaped(answer.scope)}"
     if answer.command:
         yield ""
-        yield "To deploy it:" if answer.arm else "As it was measured:"
+        yield f"{answer.command_title}:"
         yield ""
         yield f"    {plain(answer.command)}"
         yield ""

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.domain.finding import find
+from app.domain.finding import BLOCKS_FOR_DECISION, find
 from app.domain.judged import stopping_look
 from app.domain.looks import final_confidence, planned_looks, spent
 from app.domain.manifest import LOOK_MIN, Manifest
 from app.domain.power_plan import Noise, power_plan
 from app.domain.report import build_report
-from app.domain.verdict import BLOCKS_FOR_DECISION
 from app.domain.vocabulary import VerdictWord
 from tests.domain.evidence_factory import Dials, make_evidence, make_manifest
 

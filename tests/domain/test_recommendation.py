@@ -338,11 +338,8 @@ def test_what_picking_gains_is_not_said_of_the_arm_that_was_picked() -> None:
     report = report_of(arm_speedup={"draft": 1.2})
     picked = report.selection
     assert picked is not None
-    words = f"the best of the other blocks, whichever arm it is, has {picked.ratio_left_out:.3f} in the block left out"
-    assert (
-        f"(draft has {picked.ratio:.3f} times target-only's speed in them; {words})" in report.recommendation.sentence
-    )
-    assert "The best of the other blocks, whichever arm it is, has" in picked.sentence
+    assert f"{picked.ratio_left_out:.3f}" not in report.recommendation.sentence
+    assert f"The best of the other blocks, whichever arm it is, has {picked.ratio_left_out:.3f}" in picked.sentence
 
 
 def test_an_arm_that_helps_at_fewer_conditions_is_told_in_a_sentence() -> None:

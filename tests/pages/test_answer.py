@@ -59,7 +59,7 @@ def test_what_the_engine_logged_and_what_we_read_in_it_are_two_things() -> None:
 def test_what_nobody_confirmed_is_not_offered_for_deployment() -> None:
     report = report_of()
     for text in (_page(report), markdown(report), printable(report), _text(report)):
-        assert "As it was measured" in text
+        assert "As it was measured; confirm it before production" in text
         assert "To deploy it" not in text
         assert "First put the directory with the digest" in text
     assert report.recommendation.command in markdown(report)
