@@ -60,5 +60,5 @@ def test_another_tool_s_result_stands_beside_and_apart(page: Page, told: Teller,
     expect(beside).to_contain_text("not controlled")
     expect(beside.get_by_role("row", name="target-only").first).to_be_visible()
     with page.expect_download() as download:
-        page.get_by_role("link", name="CSV").click()
+        page.get_by_role("region", name="Take it away").get_by_role("link", name="CSV", exact=True).click()
     assert download.value.suggested_filename.endswith(".csv")
