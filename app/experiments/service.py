@@ -18,6 +18,7 @@ from app.experiments.ownership.repository import share_traces, standing
 from app.experiments.progress import read
 from app.experiments.repository import ExperimentRepository
 from app.experiments.schemas import OWNER, PRIORITY, ExperimentPage, ExperimentRead, Shelving
+from app.experiments.waiting import nobody_for
 from app.preflight.service import examine
 from app.queue import wake
 from app.settings import Settings
@@ -82,6 +83,11 @@ class ExperimentService:
         async with self._database.reader() as session:
             repository = ExperimentRepository(session)
             return (await repository.facts(await resolve(session, reference))).manifest
+
+    async def nobody_for(self, manifest: Manifest) -> str | None:
+        """Why nobody would take its blocks now; ``None`` where a worker is there, however busy."""
+        async with self._database.reader() as session:
+            return nobody_for(manifest.hardware.accelerator, await ExperimentRepository(session).supply())
 
     async def page(self, search: Search, limit: int) -> ExperimentPage:
         """As many of those asked for; raises ``NotFound`` for a cursor that points to nothing."""

@@ -41,18 +41,25 @@ class Wanted:
 
 def why_waiting(wanted: Wanted, supply: Supply) -> str:
     """The first obstacle on the way of a block to its accelerators."""
-    known = [a for a in supply.accelerators if a.kind == wanted.kind]
-    if not known:
-        return f"no worker has been seen with an accelerator of the kind {wanted.kind!r}"
-    present = [a for a in known if not supply.is_away(a)]
-    if not present:
-        return f"no worker with {wanted.kind!r} has been seen since {_at(max(a.seen_at for a in known))}"
+    if gone := nobody_for(wanted.kind, supply):
+        return gone
+    present = [a for a in supply.accelerators if a.kind == wanted.kind and not supply.is_away(a)]
     if wanted.not_before is not None and wanted.not_before > supply.now:
         return f"not before {_at(wanted.not_before)}, after an attempt that failed"
     taking = [a for a in present if a.host not in supply.idle]
     if not taking:
         return "; ".join(f"{host} takes no blocks: {supply.idle[host]}" for host in sorted({a.host for a in present}))
     return _occupied(wanted, taking)
+
+
+def nobody_for(kind: str, supply: Supply) -> str | None:
+    """Why no worker at all would take a block of this kind now; ``None`` where one is there."""
+    known = [a for a in supply.accelerators if a.kind == kind]
+    if not known:
+        return f"no worker has been seen with an accelerator of the kind {kind!r}"
+    if all(map(supply.is_away, known)):
+        return f"no worker with {kind!r} has been seen since {_at(max(a.seen_at for a in known))}"
+    return None
 
 
 def _occupied(wanted: Wanted, taking: Sequence[AcceleratorFacts]) -> str:

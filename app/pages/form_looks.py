@@ -30,6 +30,8 @@ class Look:
     plan: PowerPlan | None = None
     known: ExperimentRead | None = None
     """The experiment that this manifest is, if it was submitted before."""
+    nobody: str | None = None
+    """Why no worker would take its blocks now."""
 
 
 async def look(source: Readings, document: Any, noise_from: str = "") -> Look:
@@ -45,6 +47,7 @@ async def look(source: Readings, document: Any, noise_from: str = "") -> Look:
         checks=tuple(c.model_copy(update={"field": layout.written(c.field)}) for c in found.checks),
         plan=await _plan(source, manifest, noise_from),
         known=await _known(source, manifest),
+        nobody=await source.experiments.nobody_for(manifest),
     )
 
 

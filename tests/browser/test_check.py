@@ -76,6 +76,7 @@ def test_a_check_that_nothing_refuses_shows_what_it_costs_and_then_submits(page:
     fill(page)
     page.locator("#check-form").click()
     expect(page.get_by_role("heading", name="Nothing refuses this")).to_be_visible()
+    expect(page.get_by_text("It may be submitted, but would wait: no worker")).to_be_visible()
     preflight = page.locator("#preflight")
     expect(preflight).to_contain_text("Time on one worker")
     expect(preflight).to_contain_text("Smallest effect these blocks can show")
