@@ -33,6 +33,14 @@ class Look:
     nobody: str | None = None
     """Why no worker would take its blocks now."""
 
+    @property
+    def measured_effect(self) -> float | None:
+        """The smallest effect that every condition can show, by measured noise: no guess stands beside it."""
+        at = self.plan.conditions if self.plan else ()
+        if not at or any(c.noise.freedom is None for c in at):
+            return None
+        return max((c.at[0].detectable for c in at if c.at[0].detectable is not None), default=None)
+
 
 async def look(source: Readings, document: Any, noise_from: str = "") -> Look:
     """Look at a decoded document; nothing is registered."""

@@ -229,6 +229,17 @@ def test_a_clone_has_another_name_and_the_same_again_is_told(page: Page, told: T
     expect(page.get_by_text("draft-k4").first).to_be_visible()
 
 
+def test_a_clone_is_planned_with_the_noise_that_was_measured_and_no_guess_stands_beside_it(
+    page: Page, told: Teller
+) -> None:
+    manifest = told(Story(blocks=5, name="measured"))
+    page.goto(f"/experiments/new?from={manifest.digest[:12]}")
+    look = page.locator("#look")
+    expect(look).to_contain_text("in the noisiest condition, by the noise that was measured")
+    expect(look).not_to_contain_text("an assumption")
+    expect(page.locator("#price")).not_to_contain_text("noise assumed")
+
+
 def test_a_pasted_manifest_names_its_wrong_key(page: Page) -> None:
     opened(page)
     yaml(page).fill("name: x\nbogus: 1\n")
