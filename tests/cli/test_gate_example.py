@@ -15,7 +15,7 @@ from app.domain.requirement import Requirement
 from app.gate_command import REQUIREMENTS, GateExit
 from app.settings import PROJECT_ROOT
 
-EXAMPLE = PROJECT_ROOT / "examples/github-actions.yaml"
+EXAMPLE = PROJECT_ROOT / "examples/ci/github-actions.yaml"
 PAGE = PROJECT_ROOT / "docs/gate.md"
 
 
