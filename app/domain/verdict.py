@@ -226,7 +226,15 @@ def _notes(
     if manifest.sampling.temperature > 0:
         yield SAMPLED
     if finding.word is VerdictWord.INCONCLUSIVE and finding.blocks_needed is None and len(blocks.indices) >= BLOCKS_MIN:
-        yield "the spread between blocks is too large, or the effect lies on the margin"
+        yield _hopeless(finding, manifest.margins.delta)
+
+
+def _hopeless(finding: Finding, delta: float) -> str:
+    """Why no affordable number of blocks would decide it: by which of the two the interval is as it is."""
+    if finding.low and finding.high and math.log(finding.high / finding.low) / 2 < math.log1p(delta):
+        edges = f"{1 / (1 + delta):.3f} or {1 + delta:.3f} times"
+        return f"the effect lies on the margin ({edges}), so that more blocks hardly decide it"
+    return "the spread between blocks is too large"
 
 
 def _where(condition: Condition) -> str:

@@ -60,6 +60,22 @@ def test_an_undecided_verdict_says_how_many_blocks_it_needs() -> None:
     assert f"about {verdict.blocks_needed} blocks are needed" in verdict.sentence
 
 
+@pytest.mark.parametrize(
+    ("dials", "words"),
+    [
+        (
+            Dials(speedup={"low": 1.05, "high": 1.05}, block_noise=0.002),
+            "the effect lies on the margin (0.952 or 1.050",
+        ),
+        (Dials(speedup={"low": 1.05, "high": 1.05}, block_noise=2.0), "the spread between blocks is too large"),
+    ],
+)
+def test_what_no_number_of_blocks_decides_says_which_of_the_two_it_is(dials: Dials, words: str) -> None:
+    verdict = low(build_report(make_evidence(dials)))
+    assert verdict.word is VerdictWord.INCONCLUSIVE
+    assert any(words in reason for reason in verdict.reasons), verdict
+
+
 def test_a_mismatch_takes_the_help_away() -> None:
     evidence = make_evidence(FASTER)
     run = find_run(evidence, arm="ngram", block=4, load="high")
