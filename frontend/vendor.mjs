@@ -11,7 +11,6 @@ const modules = join(here, "node_modules");
 const pages = [
   { package: "plotly.js-cartesian-dist-min", file: "plotly-cartesian.min.js", as: "plotly-cartesian-%.min.js" },
   { package: "htmx.org", file: "dist/htmx.min.js", as: "htmx-%.min.js" },
-  { package: "htmx-ext-sse", file: "dist/sse.min.js", as: "htmx-ext-sse-%.min.js" },
 ];
 const tests = [{ package: "axe-core", file: "axe.min.js", as: "axe-%.min.js" }];
 

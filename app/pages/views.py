@@ -34,7 +34,7 @@ FILTERS = (
     "short",
     "first_sentence",
 )
-VENDORED = {"plotly": "plotly-cartesian-*.min.js", "htmx": "htmx-[0-9]*.min.js", "sse": "htmx-ext-sse-*.min.js"}
+VENDORED = {"plotly": "plotly-cartesian-*.min.js", "htmx": "htmx-[0-9]*.min.js"}
 
 
 @lru_cache
