@@ -227,7 +227,7 @@ async def test_every_metric_is_ours_has_help_and_says_its_unit(floor: Floor, cli
 
 async def test_requests_are_counted_by_the_template_of_their_route(floor: Floor, client: httpx.AsyncClient) -> None:
     for path in (f"{EXPERIMENTS}/{'0' * 64}", f"{EXPERIMENTS}/{'1' * 64}", "/api/v1/nowhere", "/static/app.css"):
-        await client.get(path, params={"password": "hunter2"})
+        await client.get(path, params={"words": "hunter2"})
     await client.request("BREW", "/")
     seen = samples(await client.get("/metrics"))
 
